@@ -1,0 +1,1 @@
+//! A recording into thread states, weighted stacks and wakers

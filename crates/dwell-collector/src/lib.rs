@@ -1,0 +1,1 @@
+//! The kernel and its processes into a recording

@@ -1,0 +1,1 @@
+//! Facts in an ELF file: unwind rows, symbols, notes, line tables

@@ -1,0 +1,72 @@
+//! `meta.json`: what a recording is, how it was made, and what it lost.
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The version this program writes. A reader upgrades older ones and refuses newer ones.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// The contents of `meta.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Meta {
+    /// See [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Name and version of the program that wrote it.
+    pub tool: String,
+    /// The machine it was made on.
+    pub machine: Machine,
+    /// The two clocks read at the same instant.
+    pub clock: ClockAnchor,
+    /// What was recorded, as a person would say it: `stockfish bench`, `pid 4711`, `whole system`.
+    pub target: String,
+    /// The command line of the recorder.
+    pub command_line: Vec<String>,
+    /// Mean distance between two stacks of one thread, in ns of thread time.
+    pub period_ns: u64,
+    /// Start of the window, ns of CLOCK_BOOTTIME.
+    pub start_ns: u64,
+    /// End of the window; for a recording cut short, the last instant it knows of.
+    pub end_ns: u64,
+    /// False while recording, and for a recording that was cut short.
+    pub complete: bool,
+    /// Exit code of a launched command (128 + signal when a signal ended it).
+    pub exit_code: Option<i32>,
+    /// Every loss by name: events that were produced and are not in the tables.
+    pub losses: BTreeMap<String, u64>,
+    /// Counts of events produced, by the same kind of name, so that a share can be told.
+    pub produced: BTreeMap<String, u64>,
+    /// What the recorder itself cost.
+    pub recorder: RecorderCost,
+}
+
+/// The machine a recording was made on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// `uname -r`.
+    pub kernel: String,
+    /// `uname -m`.
+    pub arch: String,
+    /// Processors online.
+    pub cpus: u32,
+}
+
+/// Two clocks read together, to turn CLOCK_BOOTTIME into real time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClockAnchor {
+    /// CLOCK_BOOTTIME, ns.
+    pub boottime_ns: u64,
+    /// CLOCK_REALTIME, ns since 1970.
+    pub realtime_ns: u64,
+}
+
+/// What the recorder itself cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecorderCost {
+    /// CPU time of the recorder process, ns.
+    pub cpu_ns: u64,
+    /// Its peak resident memory, bytes.
+    pub peak_rss_bytes: u64,
+    /// CPU time of the eBPF programs, ns, where the kernel tells it.
+    pub bpf_ns: Option<u64>,
+}

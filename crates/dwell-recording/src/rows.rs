@@ -1,0 +1,263 @@
+//! The rows of every table: what is recorded, and in which unit.
+//!
+//! All times are nanoseconds of CLOCK_BOOTTIME; durations are nanoseconds. Ids are dense and valid
+//! within one recording only. A table is the union of its segments; where a table has a key
+//! (`processes`, `threads`), a later row replaces an earlier one with the same key.
+use serde::{Deserialize, Serialize};
+
+/// A process (thread group) that was seen. Key: `process`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProcessRow {
+    /// Id in this recording; an exec keeps it.
+    pub process: u32,
+    /// Process id in the root PID namespace.
+    pub pid: u32,
+    /// Process id in the process' own PID namespace.
+    pub ns_pid: u32,
+    /// Parent's process id in the root PID namespace, 0 when unknown.
+    pub parent_pid: u32,
+    /// Short name (`comm`).
+    pub name: String,
+    /// The command line, arguments separated by spaces.
+    pub command: String,
+    /// Path of the executable as the process sees it.
+    pub exe: String,
+    /// cgroup v2 path, empty when unknown.
+    pub cgroup: String,
+    /// Start of its life in the window.
+    pub start_ns: u64,
+    /// End of its life in the window; none while it lives.
+    pub end_ns: Option<u64>,
+    /// Exit status as `wait(2)` encodes it, where it is known.
+    pub exit_status: Option<i32>,
+}
+
+/// A thread and its exact time, from sums kept at every switch. Key: `thread`.
+///
+/// Invariant: `running_ns + runnable_ns + blocked_ns + lost_ns = until_ns - start_ns`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThreadRow {
+    /// Id in this recording (tids are reused, this is not).
+    pub thread: u32,
+    /// The process it belongs to (`processes.process`).
+    pub process: u32,
+    /// Thread id in the root PID namespace.
+    pub tid: u32,
+    /// Thread id in the thread's own PID namespace.
+    pub ns_tid: u32,
+    /// Short name (`comm`).
+    pub name: String,
+    /// When its accounting starts: its birth, or the start of the window.
+    pub start_ns: u64,
+    /// Up to when the sums hold: its death, or the last reading.
+    pub until_ns: u64,
+    /// True once the thread has died.
+    pub ended: bool,
+    /// Exact time on a processor.
+    pub running_ns: u64,
+    /// Exact time wanting a processor and having none.
+    pub runnable_ns: u64,
+    /// Exact time asleep, whatever the reason.
+    pub blocked_ns: u64,
+    /// Time that could not be told apart (should be 0).
+    pub lost_ns: u64,
+    /// Times it was switched out because it went to sleep.
+    pub voluntary_switches: u64,
+    /// Times it was switched out while it wanted to go on.
+    pub involuntary_switches: u64,
+}
+
+/// A file mapped executable into a process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MappingRow {
+    /// `processes.process`.
+    pub process: u32,
+    /// First actual address.
+    pub start: u64,
+    /// First actual address past the end.
+    pub end: u64,
+    /// Offset in the file of `start`, bytes.
+    pub file_offset: u64,
+    /// Path as the process sees it, or a name in brackets (`[vdso]`, `[anon]`).
+    pub path: String,
+    /// Build id in hex, empty when the file has none.
+    pub build_id: String,
+    /// When it was mapped, or the start of the window.
+    pub start_ns: u64,
+}
+
+/// One place in code. Key: `frame`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FrameRow {
+    /// Id in this recording.
+    pub frame: u32,
+    /// `user`, `kernel`, `jit` or `unknown` (an address in no known mapping).
+    pub kind: String,
+    /// Path of the module as the process sees it; `[kernel]`, `[vdso]`, `[anon]` …
+    pub module: String,
+    /// Build id of the module in hex, empty when it has none.
+    pub build_id: String,
+    /// Stated address in the module (`user`), else the actual address. For a return address this
+    /// is the address of the call (return address minus one).
+    pub address: u64,
+    /// The process whose address space it belongs to, for `jit` and `unknown`.
+    pub process: Option<u32>,
+}
+
+/// The names of a frame: row `depth` 0 is the innermost inlined function, the last one the function
+/// that has the machine code. A frame without a row has no known name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SymbolRow {
+    /// `frames.frame`.
+    pub frame: u32,
+    /// 0 = innermost.
+    pub depth: u32,
+    /// Demangled name, in full.
+    pub function: String,
+    /// Source file, where debug information tells it.
+    pub file: Option<String>,
+    /// Source line, where debug information tells it.
+    pub line: Option<u32>,
+    /// True when it was inlined into the next row's function.
+    pub inlined: bool,
+}
+
+/// A stack, user and kernel joined. Key: `stack`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StackRow {
+    /// Id in this recording.
+    pub stack: u32,
+    /// `frames.frame`, outermost first, kernel frames last.
+    pub frames: Vec<u32>,
+    /// `complete`, or why the user part ends where it ends (the names of `dwell_abi::unwind::StackEnd`).
+    pub end: String,
+}
+
+/// What a thread does when a stack is taken, or where its time goes.
+pub mod state {
+    /// On a processor.
+    pub const RUNNING: &str = "running";
+    /// Wants a processor, has none.
+    pub const RUNNABLE: &str = "runnable";
+    /// Asleep; `reason` says why.
+    pub const BLOCKED: &str = "blocked";
+}
+
+/// Why a thread is blocked; empty for the other states.
+pub mod reason {
+    /// A futex or another lock.
+    pub const LOCK: &str = "lock";
+    /// Storage: read, write, fsync of a file.
+    pub const IO: &str = "io";
+    /// A socket.
+    pub const SOCKET: &str = "socket";
+    /// A pipe, FIFO, eventfd or terminal.
+    pub const PIPE: &str = "pipe";
+    /// poll, select, epoll.
+    pub const POLL: &str = "poll";
+    /// nanosleep and relatives, sigwait, pause.
+    pub const SLEEP: &str = "sleep";
+    /// A page fault.
+    pub const FAULT: &str = "fault";
+    /// Waiting for a child process.
+    pub const CHILD: &str = "child";
+    /// Stopped or traced.
+    pub const STOPPED: &str = "stopped";
+    /// Any other system call.
+    pub const OTHER: &str = "other";
+    /// Every reason, in the order answers show them.
+    pub const ALL: [&str; 10] = [LOCK, IO, SOCKET, PIPE, POLL, SLEEP, FAULT, CHILD, STOPPED, OTHER];
+}
+
+/// A place where a thread leaves the processor: one set of registers in one system call. Key: `site`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SiteRow {
+    /// Id in this recording.
+    pub site: u32,
+    /// `threads.thread`: a site belongs to one thread.
+    pub thread: u32,
+    /// Why it waits there (see [`reason`]); empty: it was preempted there.
+    pub reason: String,
+    /// Name of the system call; empty outside system calls.
+    pub syscall: String,
+    /// The user pc, an actual address; 0 for preemption.
+    pub pc: u64,
+}
+
+/// Exact sums of one site over part of the window. Sum over all rows of a site.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SiteTimeRow {
+    /// `sites.site`.
+    pub site: u32,
+    /// When the sums were read.
+    pub time_ns: u64,
+    /// Exact time blocked since the previous reading.
+    pub blocked_ns: u64,
+    /// Exact time runnable (after waking up or after preemption) since the previous reading.
+    pub runnable_ns: u64,
+    /// Number of waits since the previous reading.
+    pub count: u64,
+    /// The longest single wait among them.
+    pub max_ns: u64,
+}
+
+/// A stack that was taken.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SampleRow {
+    /// When it was taken.
+    pub time_ns: u64,
+    /// `threads.thread`.
+    pub thread: u32,
+    /// Processor number.
+    pub cpu: u32,
+    /// See [`state`]; `running`, or `blocked` for a wait (its runnable part is `runnable_ns` of its slice),
+    /// or `runnable` for a preemption.
+    pub state: String,
+    /// `stacks.stack`.
+    pub stack: u32,
+    /// `sites.site`, for waits and preemptions.
+    pub site: Option<u32>,
+    /// Horvitz-Thompson weight before scaling: the thread time this stack stands for, that is its
+    /// duration over its probability of being taken. 0: taken only to know the site's stack.
+    pub weight_ns: u64,
+}
+
+/// One stay of a thread off the processor that is kept one by one (long ones, and those sampled).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SliceRow {
+    /// `threads.thread`.
+    pub thread: u32,
+    /// `sites.site`.
+    pub site: u32,
+    /// When it left the processor.
+    pub start_ns: u64,
+    /// Time asleep; 0 for a preemption.
+    pub blocked_ns: u64,
+    /// Time runnable after that until it got a processor.
+    pub runnable_ns: u64,
+    /// The processor it came back on.
+    pub cpu: u32,
+    /// `stacks.stack`, where one was taken.
+    pub stack: Option<u32>,
+    /// Thread id (root namespace) of who woke it; none when not woken, or woken by an interrupt.
+    pub waker_tid: Option<u32>,
+    /// `threads.thread` of who woke it, when the waker is recorded too.
+    pub waker_thread: Option<u32>,
+    /// Short name of who woke it; `[timer]`, `[irq]`, `[softirq]` for interrupts; empty when not woken.
+    pub waker_name: String,
+    /// `stacks.stack` of the waker at that instant, where one was taken.
+    pub waker_stack: Option<u32>,
+}
+
+/// A point in time worth keeping.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EventRow {
+    /// When.
+    pub time_ns: u64,
+    /// `threads.thread`, when it is about one.
+    pub thread: Option<u32>,
+    /// `fork`, `exec`, `exit`, `rename`, `loss` …
+    pub kind: String,
+    /// Free text: the child's pid, the new name, what was lost.
+    pub detail: String,
+}

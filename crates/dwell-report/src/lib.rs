@@ -1,0 +1,1 @@
+//! Answers into terminal text, JSON, pictures and other tools' formats

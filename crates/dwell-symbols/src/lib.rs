@@ -1,0 +1,1 @@
+//! Addresses to names: debug files, JIT maps, the kernel's symbols

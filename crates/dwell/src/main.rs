@@ -1,0 +1,2 @@
+//! The `dwell` command: parse, compose, print, exit.
+fn main() {}
