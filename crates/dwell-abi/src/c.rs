@@ -9,19 +9,17 @@ pub trait CEmit {
 
 /// Defines a `#[repr(C)]` struct of plain integers and prints it in C (`u32`, `i16`, … are typedefs there).
 macro_rules! c_struct {
-    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* pub $f:ident : $t:ident $([$n:expr])?),* $(,)? }) => {
+    ($(#[$m:meta])* pub struct $name:ident { $($(#[$fm:meta])* pub $f:ident : $t:tt),* $(,)? }) => {
         $(#[$m])*
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub struct $name { $($(#[$fm])* pub $f: c_field!($t $([$n])?)),* }
+        pub struct $name { $($(#[$fm])* pub $f: $t),* }
         impl $crate::CEmit for $name {
             fn emit_c(out: &mut alloc::string::String) {
                 use core::fmt::Write;
                 let _ = writeln!(out, "struct {} {{", stringify!($name));
                 $(
-                    let _ = write!(out, "\t{} {}", stringify!($t), stringify!($f));
-                    $( let _ = write!(out, "[{}]", $n as usize); )?
-                    let _ = writeln!(out, ";");
+                    c_field!(out, $f, $t);
                 )*
                 let _ = writeln!(out, "}};");
                 let _ = writeln!(out, "_Static_assert(sizeof(struct {0}) == {1}, \"size of {0}\");",
@@ -32,8 +30,12 @@ macro_rules! c_struct {
 }
 
 macro_rules! c_field {
-    ($t:ident) => { $t };
-    ($t:ident [$n:expr]) => { [$t; $n] };
+    ($out:ident, $f:ident, [$t:ident; $n:expr]) => {{
+        let _ = writeln!($out, "\t{} {}[{}];", stringify!($t), stringify!($f), $n);
+    }};
+    ($out:ident, $f:ident, $t:ident) => {{
+        let _ = writeln!($out, "\t{} {};", stringify!($t), stringify!($f));
+    }};
 }
 
 /// Defines integer constants and a function that prints them as a C enum.

@@ -9,6 +9,7 @@ extern crate alloc;
 
 #[macro_use]
 mod c;
+pub mod events;
 pub mod unwind;
 
 pub use c::CEmit;
@@ -17,5 +18,6 @@ pub use c::CEmit;
 pub fn c_header() -> alloc::string::String {
     let mut out = alloc::string::String::from("/* Generated from dwell-abi; do not edit. */\n#pragma once\n");
     unwind::emit_c(&mut out);
+    events::emit_c(&mut out);
     out
 }

@@ -24,18 +24,19 @@ c_struct! {
 c_struct! {
     /// A rule too wide for a row.
     pub struct Rule {
-        /// CFA = register(`cfa_reg`) + `cfa_off`, then dereferenced when `cfa_deref` is 1.
+        /// CFA = register(`cfa_reg`) + `cfa_off`, or, when `cfa_deref` is 1,
+        /// *(register(`cfa_reg`) + `cfa_off`) + 8·`cfa_add8`.
         pub cfa_off: i32,
         /// Where the caller's rbp is: at CFA + `bp_off`, or at rbp + `bp_off`, by `bp_kind`.
         pub bp_off: i32,
         /// `REG_SP` or `REG_BP`.
         pub cfa_reg: u8,
-        /// 1: CFA = *(register + `cfa_off`).
+        /// 1: CFA = *(register + `cfa_off`) + 8·`cfa_add8`.
         pub cfa_deref: u8,
         /// One of the `BP_*` constants.
         pub bp_kind: u8,
-        /// Zero.
-        pub pad: u8,
+        /// Added to a dereferenced CFA, in units of 8 bytes (OpenSSL's assembly); 0 without `cfa_deref`.
+        pub cfa_add8: u8,
     }
 }
 
@@ -58,6 +59,9 @@ c_consts! { emit_consts:
     pub const KIND_NONE: u8 = 7;
     /// There is information, but neither a row nor a rule can say it.
     pub const KIND_UNSUPPORTED: u8 = 8;
+    /// Code that is known to keep frame pointers (Go): bp = 0 is the outermost frame, otherwise
+    /// CFA = bp + 16 and the caller's rbp is *bp.
+    pub const KIND_FP: u8 = 9;
 
     /// `Rule::cfa_reg`: the stack pointer.
     pub const REG_SP: u8 = 0;

@@ -1,1 +1,34 @@
-//! The kernel and its processes into a recording
+//! The kernel and its processes into a recording.
+//!
+//! A recording attaches ([`Recorder::start`]), collects ([`Recorder::step`]) and ends
+//! ([`Recorder::finish`]). This crate alone names libbpf, perf events and other processes' memory;
+//! it knows no format for people and gives no address a name: [`Finished::unnamed`] says which
+//! addresses want one.
+
+mod address_space;
+mod cells;
+mod cgroup;
+pub mod doctor;
+mod error;
+mod intern;
+mod kernel_marks;
+mod launch;
+mod machine;
+mod modules;
+mod outside;
+mod perf;
+mod processes;
+mod programs;
+mod reasons;
+mod recorder;
+mod records;
+mod sampling;
+mod signals;
+mod state;
+mod threads;
+
+pub use error::CollectError;
+pub use programs::Clock;
+pub use recorder::{
+    DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Ended, Finished, Options, Origin, Progress, Recorder, Step, Target, Unnamed,
+};

@@ -166,7 +166,9 @@ pub mod reason {
     /// Any other system call.
     pub const OTHER: &str = "other";
     /// Every reason, in the order answers show them.
-    pub const ALL: [&str; 10] = [LOCK, IO, SOCKET, PIPE, POLL, SLEEP, FAULT, CHILD, STOPPED, OTHER];
+    pub const ALL: [&str; 10] = [
+        LOCK, IO, SOCKET, PIPE, POLL, SLEEP, FAULT, CHILD, STOPPED, OTHER,
+    ];
 }
 
 /// A place where a thread leaves the processor: one set of registers in one system call. Key: `site`.

@@ -1,1 +1,20 @@
-//! Answers into terminal text, JSON, pictures and other tools' formats
+//! Answers into terminal text, JSON, pictures and other tools' formats.
+//!
+//! [`Answer::build`] computes what a person is told; [`terminal`] and [`json`] show it. The exports
+//! [`folded`], [`svg`] and [`pprof`] read the weighted stacks themselves, from a
+//! [`dwell_analysis::Analysis`]. Nothing here opens a file or knows a kernel.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod folded;
+pub mod human;
+pub mod json;
+pub mod palette;
+pub mod pprof;
+pub mod shorten;
+pub mod svg;
+pub mod terminal;
+mod tree;
+
+pub use answer::{Answer, Options};
+pub use dwell_analysis::Analysis;

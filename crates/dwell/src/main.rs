@@ -1,2 +1,86 @@
 //! The `dwell` command: parse, compose, print, exit.
-fn main() {}
+
+mod bench;
+mod cli;
+mod doctor;
+mod export;
+mod naming;
+mod record;
+mod report;
+mod terminal;
+mod top;
+
+use clap::{CommandFactory, Parser};
+use cli::{Cli, Command};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("dwell: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        None if cli.run.cmd.is_empty() && cli.run.pid.is_empty() && !cli.run.all && cli.run.cgroup.is_none() => {
+            Cli::command().print_help()?;
+            Ok(ExitCode::from(2))
+        }
+        None => record::run_and_report(&cli.run, cli.json),
+        Some(Command::Record(args)) => record::record(&args),
+        Some(Command::Report(args)) => report::report(&args),
+        Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Top(args)) => top::top(&args),
+        Some(Command::Doctor(args)) => doctor::doctor(&args),
+        Some(Command::Bench(args)) => bench_command(&args),
+        Some(Command::Completions { shell }) => {
+            clap_complete::generate(shell, &mut Cli::command(), "dwell", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Man) => {
+            clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
+    let mut options = bench::Options {
+        rounds: args.rounds,
+        seconds: args.seconds,
+        programs: args.programs.clone(),
+        ..bench::Options::default()
+    };
+    if args.peers {
+        options.tools = bench::Tool::ALL.to_vec();
+    }
+    if !args.workload.is_empty() {
+        let named: anyhow::Result<Vec<_>> = args.workload.iter().map(|name| workload(name)).collect();
+        options.workloads = named?;
+    }
+    let report = bench::run(&options, &mut |line| eprintln!("{line}"))?;
+    println!("{report}");
+    if let Some(file) = &args.json {
+        std::fs::write(file, serde_json::to_string_pretty(&report)?)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn workload(name: &str) -> anyhow::Result<bench::WorkloadName> {
+    let all = bench::WorkloadName::ALL;
+    all.into_iter().find(|w| w.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = all.iter().map(|w| w.name()).collect();
+        anyhow::anyhow!("no workload {name:?}; there are {}", names.join(", "))
+    })
+}
+
+/// The reader went away (`dwell report | head`): that is a success.
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|e| e.downcast_ref::<std::io::Error>());
+    io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -1,0 +1,411 @@
+//! Records that the eBPF programs send to user space through the ring, in the order things happened.
+//!
+//! Times are ns of CLOCK_BOOTTIME, thread and process ids those of the root PID namespace. Every
+//! record begins with its `kind`. [`StackRecord`] and [`WaitRecord`] are followed by kernel pcs
+//! (leaf first), then user pcs (leaf first); a stack whose `raw_len` is not 0 then carries
+//! [`RawRegs`] and `raw_len` bytes of stack from the stack pointer on.
+use crate::CEmit;
+
+c_consts! { emit_consts:
+    /// [`StackRecord`] of a thread found running.
+    pub const RECORD_RUNNING: u32 = 1;
+    /// [`WaitRecord`].
+    pub const RECORD_WAIT: u32 = 2;
+    /// [`StackRecord`] with the user stack a [`WaitRecord`] with the same `tid` and `seq` announced.
+    pub const RECORD_WAIT_STACK: u32 = 3;
+    /// [`StackRecord`] of a waker; `seq` and `peer` name the wait it ends.
+    pub const RECORD_WAKER: u32 = 4;
+    /// [`SiteRecord`].
+    pub const RECORD_SITE: u32 = 5;
+    /// [`ThreadRecord`].
+    pub const RECORD_THREAD: u32 = 6;
+    /// [`TaskRecord`] of a new thread or process.
+    pub const RECORD_FORK: u32 = 7;
+    /// [`TaskRecord`] of an exec.
+    pub const RECORD_EXEC: u32 = 8;
+    /// [`TaskRecord`]: the thread got a new name.
+    pub const RECORD_RENAME: u32 = 9;
+
+    /// Most kernel frames in a record.
+    pub const MAX_KERNEL_FRAMES: u32 = 64;
+    /// Most user frames in a record; a recursion 1 000 deep fits with its callers.
+    pub const MAX_USER_FRAMES: u32 = 1536;
+    /// Most bytes of stack copied for user space to unwind: four pages hold nearly every stack that
+    /// meets a rule the in-kernel unwinder lacks, and a copy costs about 0.4 µs.
+    pub const RAW_BYTES: u32 = 32768;
+    /// Sites a thread keeps sums for at the same time.
+    pub const SITE_SLOTS: u32 = 16;
+
+    /// `WaitRecord::flags`: taken by the duration rule; its weight is duration / inclusion probability.
+    pub const WAIT_SAMPLED: u32 = 1;
+    /// `WaitRecord::flags`: taken because its site had no stack yet; weight 0.
+    pub const WAIT_FIRST: u32 = 2;
+    /// `WaitRecord::flags`: a user stack follows in a `RECORD_WAIT_STACK` with this `seq`.
+    pub const WAIT_STACK_FOLLOWS: u32 = 4;
+    /// `WaitRecord::flags`: was waiting when the recording began; `start` is when that was.
+    pub const WAIT_CUT_AT_START: u32 = 8;
+
+    /// `waker_kind`: nobody is known.
+    pub const WAKER_NONE: u8 = 0;
+    /// `waker_kind`: a thread.
+    pub const WAKER_TASK: u8 = 1;
+    /// `waker_kind`: an interrupt, whatever thread it interrupted.
+    pub const WAKER_IRQ: u8 = 2;
+
+    /// `state` of a thread: on a processor.
+    pub const STATE_RUNNING: u8 = 0;
+    /// `state` of a thread: wants a processor, has none.
+    pub const STATE_RUNNABLE: u8 = 1;
+    /// `state` of a thread: asleep.
+    pub const STATE_BLOCKED: u8 = 2;
+
+    /// `fd_kind`: not a file system call, or not looked at.
+    pub const FD_NONE: u8 = 0;
+    /// `fd_kind`: regular file, directory or block device.
+    pub const FD_FILE: u8 = 1;
+    /// `fd_kind`: socket.
+    pub const FD_SOCKET: u8 = 2;
+    /// `fd_kind`: pipe or FIFO.
+    pub const FD_PIPE: u8 = 3;
+    /// `fd_kind`: character device (terminal).
+    pub const FD_CHAR: u8 = 4;
+    /// `fd_kind`: anonymous inode (eventfd, timerfd, epoll, …).
+    pub const FD_ANON: u8 = 5;
+
+    /// `SiteRecord::flags`, `WaitRecord::site_flags`: in_iowait was set.
+    pub const SITE_IOWAIT: u8 = 1;
+    /// Uninterruptible sleep.
+    pub const SITE_UNINTERRUPTIBLE: u8 = 2;
+    /// Stopped or traced.
+    pub const SITE_STOPPED: u8 = 4;
+    /// Preempted or yielded: it did not sleep.
+    pub const SITE_PREEMPTED: u8 = 8;
+    /// A kernel thread: `nr` and `ip` mean nothing.
+    pub const SITE_KTHREAD: u8 = 16;
+
+    /// Index of a counter in the `counters` map: records made, by kind (index = kind).
+    pub const COUNTER_PRODUCED: u32 = 0;
+    /// Records that did not fit the ring, by kind (index = 16 + kind).
+    pub const COUNTER_LOST: u32 = 16;
+    /// Samples not taken since all scratch buffers of the processor were in use.
+    pub const COUNTER_NO_SCRATCH: u32 = 32;
+    /// Waits whose user stack could not be scheduled.
+    pub const COUNTER_NO_TASK_WORK: u32 = 33;
+    /// Threads that could not be followed since the kernel had no memory for their state.
+    pub const COUNTER_NO_STORAGE: u32 = 34;
+    /// Wall-clock interrupts that hit a thread of the target.
+    pub const COUNTER_TICKS: u32 = 35;
+    /// First-sight stacks left out by the rate limit.
+    pub const COUNTER_FIRST_SKIPPED: u32 = 36;
+    /// Number of counters.
+    pub const COUNTERS: u32 = 48;
+}
+
+c_struct! {
+    /// A stack, taken while running or owed by a wait.
+    pub struct StackRecord {
+        /// `RECORD_RUNNING`, `RECORD_WAIT_STACK` or `RECORD_WAKER`.
+        pub kind: u32,
+        /// Processor.
+        pub cpu: u32,
+        /// When.
+        pub time: u64,
+        /// Thread.
+        pub tid: u32,
+        /// Process.
+        pub tgid: u32,
+        /// Number of the wait (of `peer` for a waker).
+        pub seq: u32,
+        /// For a waker: the thread it wakes.
+        pub peer: u32,
+        /// Bytes of raw stack after the pcs.
+        pub raw_len: u32,
+        /// Kernel pcs that follow.
+        pub n_kernel: u16,
+        /// User pcs that follow.
+        pub n_user: u16,
+        /// A `StackEnd`.
+        pub end: u8,
+        /// For a waker: `WAKER_TASK` or `WAKER_IRQ` as far as the kernel side can tell.
+        pub waker_kind: u8,
+        /// Zero.
+        pub pad: [u8; 6],
+        /// Name of the thread.
+        pub comm: [u8; 16],
+    }
+}
+
+c_struct! {
+    /// One stay off the processor.
+    pub struct WaitRecord {
+        /// `RECORD_WAIT`.
+        pub kind: u32,
+        /// The processor it came back on.
+        pub cpu: u32,
+        /// When it left the processor.
+        pub start: u64,
+        /// When it was woken; equals `start` for a preemption.
+        pub wake: u64,
+        /// When it got a processor again.
+        pub end: u64,
+        /// User pc of the system call, 0 for a preemption.
+        pub ip: u64,
+        /// User stack pointer, 0 for a preemption.
+        pub sp: u64,
+        /// First argument of the system call.
+        pub arg0: u64,
+        /// Thread.
+        pub tid: u32,
+        /// Process.
+        pub tgid: u32,
+        /// Number of the stack that follows, when `WAIT_STACK_FOLLOWS`.
+        pub seq: u32,
+        /// Number of the wait a `RECORD_WAKER` refers to.
+        pub wait: u32,
+        /// `WAIT_*`.
+        pub flags: u32,
+        /// System call number, -1 outside.
+        pub nr: i32,
+        /// Waker thread, 0 when none is known.
+        pub waker_tid: u32,
+        /// Kernel pcs that follow.
+        pub n_kernel: u16,
+        /// `FD_*`.
+        pub fd_kind: u8,
+        /// `SITE_*`.
+        pub site_flags: u8,
+        /// `WAKER_*`.
+        pub waker_kind: u8,
+        /// Zero.
+        pub pad: [u8; 7],
+        /// Name of the waker.
+        pub waker_comm: [u8; 16],
+    }
+}
+
+c_struct! {
+    /// Sums of a site since its slot was last given away; a later record with the same `install` replaces it.
+    pub struct SiteRecord {
+        /// `RECORD_SITE`.
+        pub kind: u32,
+        /// Thread.
+        pub tid: u32,
+        /// When the sums were read.
+        pub time: u64,
+        /// User pc.
+        pub ip: u64,
+        /// User stack pointer.
+        pub sp: u64,
+        /// Time asleep.
+        pub blocked: u64,
+        /// Time runnable.
+        pub runnable: u64,
+        /// Waits.
+        pub count: u64,
+        /// Longest wait.
+        pub max: u64,
+        /// Counts the times a slot of this thread got a new owner: a higher number in the same slot is another site's.
+        pub install: u32,
+        /// System call number, -1 outside.
+        pub nr: i32,
+        /// `FD_*`.
+        pub fd_kind: u8,
+        /// `SITE_*`.
+        pub flags: u8,
+        /// Index of the slot.
+        pub slot: u8,
+        /// Zero.
+        pub pad: [u8; 5],
+    }
+}
+
+c_struct! {
+    /// A thread's exact sums.
+    pub struct ThreadRecord {
+        /// `RECORD_THREAD`.
+        pub kind: u32,
+        /// Thread.
+        pub tid: u32,
+        /// Process.
+        pub tgid: u32,
+        /// Thread id inside its own PID namespace.
+        pub ns_tid: u32,
+        /// Process id inside its own PID namespace.
+        pub ns_tgid: u32,
+        /// Process id of the parent.
+        pub parent: u32,
+        /// Up to when the sums hold.
+        pub time: u64,
+        /// When its accounting began.
+        pub start: u64,
+        /// Time on a processor, the stay in progress included.
+        pub running: u64,
+        /// Time runnable, the stay in progress included.
+        pub runnable: u64,
+        /// Time asleep, the stay in progress included.
+        pub blocked: u64,
+        /// When the stay in progress began.
+        pub since: u64,
+        /// When the wait in progress is due to be sampled.
+        pub next_cut: u64,
+        /// Switches because it went to sleep.
+        pub voluntary: u64,
+        /// Switches because it had to leave.
+        pub involuntary: u64,
+        /// The wait in progress: user pc, as in `SiteRecord`.
+        pub ip: u64,
+        /// The wait in progress: user stack pointer.
+        pub sp: u64,
+        /// User registers, in the order of `RawRegs`, of a thread that is off the processor.
+        pub regs: [u64; 17],
+        /// Number of the wait in progress.
+        pub wait: u32,
+        /// The wait in progress: system call.
+        pub nr: i32,
+        /// Exit code as wait(2) encodes it.
+        pub exit_code: i32,
+        /// `STATE_*` of the stay in progress.
+        pub state: u8,
+        /// The wait in progress: `FD_*`.
+        pub fd_kind: u8,
+        /// The wait in progress: `SITE_*`.
+        pub site_flags: u8,
+        /// 1: it is dead and this is its last record.
+        pub ended: u8,
+        /// Name.
+        pub comm: [u8; 16],
+    }
+}
+
+c_struct! {
+    /// A thread or process came to be, or changed.
+    pub struct TaskRecord {
+        /// `RECORD_FORK`, `RECORD_EXEC` or `RECORD_RENAME`.
+        pub kind: u32,
+        /// Thread.
+        pub tid: u32,
+        /// When.
+        pub time: u64,
+        /// Process.
+        pub tgid: u32,
+        /// Fork: the parent thread. Exec: the thread's id before it.
+        pub other_tid: u32,
+        /// Fork: the parent process.
+        pub other_tgid: u32,
+        /// Thread id inside its own PID namespace.
+        pub ns_tid: u32,
+        /// Name after the event.
+        pub comm: [u8; 16],
+    }
+}
+
+c_struct! {
+    /// User registers that come with a raw copy of the stack, numbered as in DWARF for x86-64.
+    pub struct RawRegs {
+        /// rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15, rip.
+        pub regs: [u64; 17],
+    }
+}
+
+c_struct! {
+    /// What user space decides before the programs are loaded.
+    pub struct Config {
+        /// Mean distance between two cuts of a thread's time, ns.
+        pub period_ns: u64,
+        /// Waits at least this long are kept one by one, ns.
+        pub slice_min_ns: u64,
+        /// Address of the kernel's scheduler tick function.
+        pub tick_function: u64,
+        /// Unread bytes in the ring that wake the recorder at once.
+        pub ring_wakeup_bytes: u64,
+        /// A tick is taken when a random u32 is not above this.
+        pub tick_keep: u32,
+        /// 1: every thread of the system is a target.
+        pub follow_all: u8,
+        /// 1: the kernel can call back on a thread's way to user space.
+        pub have_task_work: u8,
+        /// Zero.
+        pub pad: [u8; 2],
+    }
+}
+
+c_consts! { emit_sweep_consts:
+    /// What a sweep over all threads does: begin to follow threads of targets.
+    pub const SWEEP_ADOPT: u32 = 1;
+    /// What a sweep does: report every thread, not only those that changed.
+    pub const SWEEP_ALL: u32 = 2;
+}
+
+c_struct! {
+    /// An executable mapping of a process, for the in-kernel unwinder. Sorted by `start`.
+    pub struct Mapping {
+        /// First actual address.
+        pub start: u64,
+        /// First actual address past the end.
+        pub end: u64,
+        /// Actual address of the table's `text_start`.
+        pub text_base: u64,
+        /// Index of the module's [`ModuleTable`], or `TABLE_FRAME_POINTER`.
+        pub table: u32,
+        /// Zero.
+        pub pad: u32,
+    }
+}
+
+c_struct! {
+    /// Where a module's rows are in the cell space. A cell is 8 bytes.
+    pub struct ModuleTable {
+        /// Cell of the first index entry.
+        pub index_cell: u32,
+        /// Number of index entries, one per `1 << INDEX_SHIFT` bytes of text.
+        pub index_len: u32,
+        /// Cell of the first rule (two cells each).
+        pub rules_cell: u32,
+        /// Number of rules.
+        pub rules_len: u32,
+    }
+}
+
+c_struct! {
+    /// The rows that can hold in one slot of text; they lie in one chunk.
+    pub struct IndexEntry {
+        /// Cell of the first candidate row.
+        pub cell: u32,
+        /// Number of candidates, at most `1 + (1 << INDEX_SHIFT)`.
+        pub len: u32,
+    }
+}
+
+c_consts! { emit_table_consts:
+    /// `Mapping::table`: no unwind information, follow frame pointers (JIT code, Go).
+    pub const TABLE_FRAME_POINTER: u32 = 0xffff_ffff;
+    /// `Mapping::table`: the module's table is not loaded yet.
+    pub const TABLE_NOT_READY: u32 = 0xffff_fffe;
+    /// Most mappings of one process the in-kernel unwinder knows.
+    pub const MAX_MAPPINGS: u32 = 256;
+    /// Most modules.
+    pub const MAX_TABLES: u32 = 8192;
+    /// log2 of the cells in a chunk: 1 MiB, small enough to waste little for one small program.
+    pub const CHUNK_SHIFT: u32 = 17;
+    /// Most chunks: 512 MiB of rows.
+    pub const MAX_CHUNKS: u32 = 512;
+    /// Slots for deferred stacks; a thread uses the slot of its number modulo this.
+    pub const WORK_SLOTS: u32 = 16384;
+}
+
+/// Appends this module's C definitions.
+pub fn emit_c(out: &mut alloc::string::String) {
+    emit_consts(out);
+    emit_table_consts(out);
+    emit_sweep_consts(out);
+    Config::emit_c(out);
+    StackRecord::emit_c(out);
+    WaitRecord::emit_c(out);
+    SiteRecord::emit_c(out);
+    ThreadRecord::emit_c(out);
+    TaskRecord::emit_c(out);
+    RawRegs::emit_c(out);
+    Mapping::emit_c(out);
+    ModuleTable::emit_c(out);
+    IndexEntry::emit_c(out);
+}

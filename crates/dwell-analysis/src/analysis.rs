@@ -1,0 +1,49 @@
+//! Everything that is computed once for a recording and read by every answer.
+use crate::groups::Groups;
+use crate::idle::Idle;
+use crate::index::Index;
+use crate::names::Names;
+use crate::profile::Profile;
+use crate::summary::Summary;
+use dwell_recording::tables::Tables;
+
+/// A recording with its joins done.
+#[derive(Debug)]
+pub struct Analysis<'t> {
+    /// What was recorded.
+    pub tables: &'t Tables,
+    /// From ids to rows.
+    pub index: Index,
+    /// Threads that are the same kind of worker.
+    pub groups: Groups,
+    /// Functions and paths.
+    pub names: Names,
+    /// Weighted stacks.
+    pub profile: Profile,
+    /// How the window divides.
+    pub summary: Summary,
+    /// Pools that wait for work.
+    pub idle: Idle,
+}
+
+impl<'t> Analysis<'t> {
+    /// Computes it all.
+    pub fn of(tables: &'t Tables) -> Analysis<'t> {
+        let index = Index::of(tables);
+        let groups = Groups::of(tables, &index);
+        let names = Names::of(tables, &index);
+        let profile = Profile::with(tables, &index, &groups);
+        let summary = Summary::of(tables, &groups, &profile);
+        let mut analysis = Analysis {
+            tables,
+            index,
+            groups,
+            names,
+            profile,
+            summary,
+            idle: Idle::default(),
+        };
+        analysis.idle = Idle::of(&analysis);
+        analysis
+    }
+}

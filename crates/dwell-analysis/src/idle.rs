@@ -1,0 +1,200 @@
+//! Thread pools that wait for work, which answers fold together and never drop.
+//!
+//! A thread group is *idle* when it spent at least [`IDLE_SHARE`] of its lifetime blocked in one way
+//! that means waiting for work:
+//!
+//! - `poll`, `sleep`,
+//! - `socket` in `accept` or `accept4`,
+//! - `lock` below a function that waits for a condition (`pthread_cond_wait`, `sem_wait`, `park` …);
+//!   time at a lock without such a name may be contention and is never idle,
+//!
+//! and when either it has several threads, or nothing but timers, interrupts and threads that are
+//! not in the recording woke it. A group with the first thread of its process (the program itself
+//! rather than a pool) is idle only if other processes are in the recording and its process ran for
+//! less than [`QUIET_SHARE`] of all running time.
+//!
+//! Only the waits that made it idle are folded, the rest of the group's time stays as it is.
+use crate::analysis::Analysis;
+use crate::names::{Names, PathId};
+use crate::profile::Entry;
+use crate::state::Reason;
+
+/// Least share of its lifetime that an idle group waits for work.
+pub const IDLE_SHARE: f64 = 0.9;
+
+/// Below this share of the recording's running time a whole process counts as a bystander.
+pub const QUIET_SHARE: f64 = 0.01;
+
+/// Functions that wait until somebody has work, rather than until a lock is free.
+const CONDITION_WAITS: [&str; 14] = [
+    "cond_wait",
+    "cond_timedwait",
+    "cond_clockwait",
+    "sem_wait",
+    "sem_timedwait",
+    "sem_clockwait",
+    "condition_variable",
+    "Condvar",
+    "park",
+    "Park",
+    "notesleep",
+    "notetsleep",
+    "WaitOnAddress",
+    "wait_for_work",
+];
+
+/// An idle group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// Position in [`crate::Groups::groups`].
+    pub group: usize,
+    /// How it waits for work.
+    pub reason: Reason,
+    /// Number of threads.
+    pub threads: u64,
+    /// Time folded, ns.
+    pub waited_ns: u64,
+}
+
+/// The idle pools of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Idle {
+    /// The longest waiting first.
+    pub pools: Vec<Pool>,
+    /// In step with `Profile::entries`: true for time that is folded.
+    pub folded: Vec<bool>,
+}
+
+impl Idle {
+    pub(crate) fn of(analysis: &Analysis<'_>) -> Idle {
+        let waits = waits_for_work(analysis);
+        let mut waited = vec![[0u64; Reason::ALL.len()]; analysis.groups.groups.len()];
+        for (entry, reason) in analysis.profile.entries.iter().zip(&waits) {
+            if let Some(reason) = reason {
+                let group = analysis.groups.of_thread(entry.thread as usize);
+                let cell = &mut waited[group][*reason as usize];
+                *cell = cell.saturating_add(entry.weight_ns);
+            }
+        }
+        let pools = pools(analysis, &waited);
+        let mut reason_of = vec![None; waited.len()];
+        for pool in &pools {
+            reason_of[pool.group] = Some(pool.reason);
+        }
+        let folded = analysis
+            .profile
+            .entries
+            .iter()
+            .zip(&waits)
+            .map(|(entry, reason)| {
+                let group = analysis.groups.of_thread(entry.thread as usize);
+                reason.is_some() && *reason == reason_of[group]
+            });
+        Idle {
+            folded: folded.collect(),
+            pools,
+        }
+    }
+
+    /// Number of threads in idle pools.
+    pub fn threads(&self) -> u64 {
+        self.pools.iter().map(|p| p.threads).sum()
+    }
+
+    /// Time folded, ns.
+    pub fn waited_ns(&self) -> u64 {
+        self.pools
+            .iter()
+            .fold(0, |sum, p| sum.saturating_add(p.waited_ns))
+    }
+}
+
+/// For every entry of the profile: the reason, when it means waiting for work.
+fn waits_for_work(analysis: &Analysis<'_>) -> Vec<Option<Reason>> {
+    let condition = condition_paths(&analysis.names);
+    let wait = |entry: &Entry| {
+        let reason = entry.state.reason()?;
+        let waits = match reason {
+            Reason::Poll | Reason::Sleep => true,
+            Reason::Socket => analysis.profile.syscall(entry).starts_with("accept"),
+            Reason::Lock => condition[analysis.names.path_of(entry.stack) as usize],
+            _ => false,
+        };
+        waits.then_some(reason)
+    };
+    analysis.profile.entries.iter().map(wait).collect()
+}
+
+/// By path: true when a function on it waits for a condition.
+fn condition_paths(names: &Names) -> Vec<bool> {
+    let waits: Vec<bool> = names
+        .functions
+        .iter()
+        .map(|f| CONDITION_WAITS.iter().any(|part| f.name.contains(part)))
+        .collect();
+    (0..names.path_count())
+        .map(|path| {
+            names
+                .path(path as PathId)
+                .iter()
+                .any(|f| waits[*f as usize])
+        })
+        .collect()
+}
+
+fn pools(analysis: &Analysis<'_>, waited: &[[u64; Reason::ALL.len()]]) -> Vec<Pool> {
+    let woken_from_within = groups_woken_from_within(analysis);
+    let pool = |group: usize| {
+        let (place, waited_ns) = waited[group]
+            .iter()
+            .copied()
+            .enumerate()
+            .max_by_key(|(_, ns)| *ns)?;
+        let share = &analysis.summary.groups[group];
+        let idle = waited_ns > 0
+            && waited_ns as f64 >= IDLE_SHARE * share.lifetime_ns as f64
+            && (share.threads > 1 || !woken_from_within[group])
+            && (!leads(analysis, group) || is_bystander(analysis, group));
+        idle.then_some(Pool {
+            group,
+            reason: Reason::ALL[place],
+            threads: share.threads,
+            waited_ns,
+        })
+    };
+    let mut pools: Vec<Pool> = (0..waited.len()).filter_map(pool).collect();
+    pools.sort_by_key(|p| std::cmp::Reverse(p.waited_ns));
+    pools
+}
+
+/// By group: true when a recorded thread woke one of its threads.
+fn groups_woken_from_within(analysis: &Analysis<'_>) -> Vec<bool> {
+    let mut woken = vec![false; analysis.groups.groups.len()];
+    for slice in &analysis.tables.slices {
+        let waker = slice.waker_thread.and_then(|id| analysis.index.thread(id));
+        if let (Some(thread), Some(_)) = (analysis.index.thread(slice.thread), waker) {
+            woken[analysis.groups.of_thread(thread)] = true;
+        }
+    }
+    woken
+}
+
+/// True for a group with the first thread of its process.
+fn leads(analysis: &Analysis<'_>, group: usize) -> bool {
+    let group = &analysis.groups.groups[group];
+    let pid = group.process.map(|p| analysis.tables.processes[p].pid);
+    group
+        .threads
+        .iter()
+        .any(|t| Some(analysis.tables.threads[*t].tid) == pid)
+}
+
+/// True for a group of a process that hardly ran while others did.
+fn is_bystander(analysis: &Analysis<'_>, group: usize) -> bool {
+    let Some(process) = analysis.groups.groups[group].process else {
+        return false;
+    };
+    let ran = analysis.summary.processes[process].times.running() as f64;
+    let all = analysis.summary.total.times.running() as f64;
+    analysis.tables.processes.len() > 1 && ran < QUIET_SHARE * all
+}

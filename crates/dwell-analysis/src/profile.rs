@@ -1,0 +1,199 @@
+//! Weighted stacks: where exact thread time went.
+//!
+//! Samples say *where* time went, exact sums say *how much*. [`Profile::build`] joins them so that
+//! for every thread and every state the weights add up to the exact sum (closure):
+//!
+//! - **Waits.** Each site has exact blocked and runnable sums. Its samples share them in proportion
+//!   to their Horvitz-Thompson weights (equally when all weights are 0). Sites at which no stack was
+//!   taken are pooled by (process, thread group, reason, system call), or, when nobody in the group
+//!   has a stack there, by (process, reason, system call), and their time is spread over the pool's
+//!   samples by weight. When the pool has none either, the time gets the pseudo stack
+//!   `[no stack taken]` and keeps its reason and system call. What a thread waited beyond the sums
+//!   of its sites (their records were lost) is `[site unknown]`. Sites that claim more than their
+//!   thread's exact sum (they were read a little later) are scaled down to it.
+//! - **Running.** A thread that ran for at least [`OWN_SCALE_PERIODS`] periods is scaled on its own.
+//!   Shorter ones are pooled by (process, thread group): each keeps its exact sum, and the pool's sum
+//!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`.
+//! - **Lost** time of a thread is a state of its own.
+mod running;
+mod waits;
+
+use crate::groups::Groups;
+use crate::index::Index;
+use crate::names::{Missing, StackRef};
+use crate::state::{State, Times};
+use dwell_recording::tables::Tables;
+use rustc_hash::FxHashMap;
+
+/// Periods a thread has to run for before its samples are scaled on their own; with fewer, their
+/// number is too uncertain to say how its time divides.
+pub const OWN_SCALE_PERIODS: u64 = 20;
+
+/// Place in [`Profile::syscalls`]; 0 is none.
+pub type SyscallId = u32;
+
+/// Exact time of one thread in one state at one stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Position in `threads`.
+    pub thread: u32,
+    /// What the thread did.
+    pub state: State,
+    /// The system call it was in.
+    pub syscall: SyscallId,
+    /// Where.
+    pub stack: StackRef,
+    /// How long in all, ns.
+    pub weight_ns: u64,
+    /// How many waits; 0 for running. A site's count is divided among its stacks like its time.
+    pub waits: u64,
+    /// The longest single wait known to have had this stack, ns.
+    pub max_wait_ns: u64,
+}
+
+/// Every thread's time by state and stack.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Ordered by thread, state, system call and stack; no two alike, none with weight 0.
+    pub entries: Vec<Entry>,
+    /// Names of system calls; the first is empty.
+    pub syscalls: Vec<String>,
+    /// Time at sites whose thread or row is not in the recording, ns. It is in no entry.
+    pub orphan_ns: u64,
+}
+
+impl Profile {
+    /// Joins samples and exact sums.
+    pub fn build(tables: &Tables) -> Profile {
+        let index = Index::of(tables);
+        Profile::with(tables, &index, &Groups::of(tables, &index))
+    }
+
+    /// The same, with what was computed before.
+    pub fn with(tables: &Tables, index: &Index, groups: &Groups) -> Profile {
+        let mut builder = Builder::new(tables, index, groups);
+        waits::add(&mut builder);
+        running::add(&mut builder);
+        builder.add_lost();
+        builder.finish()
+    }
+
+    /// Name of an entry's system call, empty for none.
+    pub fn syscall(&self, entry: &Entry) -> &str {
+        &self.syscalls[entry.syscall as usize]
+    }
+
+    /// Sums of one thread, by its position.
+    pub fn thread_times(&self, thread: usize) -> Times {
+        let start = self
+            .entries
+            .partition_point(|e| (e.thread as usize) < thread);
+        let mut times = Times::default();
+        for entry in self.entries[start..]
+            .iter()
+            .take_while(|e| e.thread as usize == thread)
+        {
+            times.add(entry.state, entry.weight_ns);
+        }
+        times
+    }
+}
+
+type Key = (u32, State, SyscallId, StackRef);
+
+struct Builder<'t> {
+    tables: &'t Tables,
+    index: &'t Index,
+    groups: &'t Groups,
+    merged: FxHashMap<Key, Entry>,
+    syscalls: Vec<String>,
+    syscall_ids: FxHashMap<&'t str, SyscallId>,
+    orphan_ns: u64,
+}
+
+impl<'t> Builder<'t> {
+    fn new(tables: &'t Tables, index: &'t Index, groups: &'t Groups) -> Builder<'t> {
+        Builder {
+            tables,
+            index,
+            groups,
+            merged: FxHashMap::default(),
+            syscalls: vec![String::new()],
+            syscall_ids: [("", 0)].into_iter().collect(),
+            orphan_ns: index.orphan_site_ns,
+        }
+    }
+
+    fn syscall(&mut self, name: &'t str) -> SyscallId {
+        let syscalls = &mut self.syscalls;
+        *self.syscall_ids.entry(name).or_insert_with(|| {
+            syscalls.push(name.to_owned());
+            syscalls.len() as SyscallId - 1
+        })
+    }
+
+    /// The stack with this id.
+    fn stack(&self, id: u32) -> StackRef {
+        match self.index.stack(id) {
+            Some(position) => StackRef::Taken(position as u32),
+            None => StackRef::Missing(Missing::StackLost),
+        }
+    }
+
+    fn add(&mut self, entry: Entry) {
+        if entry.weight_ns == 0 {
+            return;
+        }
+        let key = (entry.thread, entry.state, entry.syscall, entry.stack);
+        self.merged
+            .entry(key)
+            .and_modify(|sum| {
+                sum.weight_ns = sum.weight_ns.saturating_add(entry.weight_ns);
+                sum.waits = sum.waits.saturating_add(entry.waits);
+                sum.max_wait_ns = sum.max_wait_ns.max(entry.max_wait_ns);
+            })
+            .or_insert(entry);
+    }
+
+    /// Time of a thread without a stack.
+    fn add_missing(&mut self, thread: usize, state: State, missing: Missing, weight_ns: u64) {
+        self.add(Entry {
+            thread: thread as u32,
+            state,
+            syscall: 0,
+            stack: StackRef::Missing(missing),
+            weight_ns,
+            waits: 0,
+            max_wait_ns: 0,
+        });
+    }
+
+    fn add_lost(&mut self) {
+        for (thread, row) in self.tables.threads.iter().enumerate() {
+            self.add_missing(thread, State::Lost, Missing::Lost, row.lost_ns);
+        }
+    }
+
+    fn finish(self) -> Profile {
+        let mut entries: Vec<Entry> = self.merged.into_values().collect();
+        entries.sort_unstable_by_key(|e| (e.thread, e.state, e.syscall, e.stack));
+        Profile {
+            entries,
+            syscalls: self.syscalls,
+            orphan_ns: self.orphan_ns,
+        }
+    }
+}
+
+/// Adds up the weights of equal stacks.
+fn by_stack(mut weights: Vec<(StackRef, u64)>) -> Vec<(StackRef, u64)> {
+    weights.sort_unstable_by_key(|(stack, _)| *stack);
+    weights.dedup_by(|next, sum| {
+        let same = next.0 == sum.0;
+        if same {
+            sum.1 = sum.1.saturating_add(next.1);
+        }
+        same
+    });
+    weights
+}

@@ -1,0 +1,343 @@
+//! Time off the processor: each site's exact sums over the stacks taken there.
+use super::{Builder, Entry, SyscallId};
+use crate::apportion::{Piece, apportion, transport};
+use crate::index::SiteSums;
+use crate::names::{Missing, StackRef};
+use crate::state::{Reason, State};
+use crate::waits::site_reason;
+use rustc_hash::FxHashMap;
+
+/// One site with what has to be divided.
+struct Site {
+    position: usize,
+    thread: usize,
+    blocked: State,
+    syscall: SyscallId,
+    sums: SiteSums,
+}
+
+/// A stack of a site.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    weight_ns: u64,
+    samples: u64,
+    max_wait_ns: u64,
+}
+
+type Stacks = Vec<(StackRef, Seen)>;
+
+pub(super) fn add(builder: &mut Builder<'_>) {
+    let sites = sites(builder);
+    let stacks = stacks_by_site(builder);
+    for site in &sites {
+        if !stacks[site.position].is_empty() {
+            divide(builder, site, &stacks[site.position]);
+        }
+    }
+    let left = sites
+        .iter()
+        .filter(|s| stacks[s.position].is_empty())
+        .collect();
+    let left = pool(builder, &sites, &stacks, left, |b, s| {
+        b.groups.of_thread(s.thread) as u64
+    });
+    let left = pool(builder, &sites, &stacks, left, |b, s| {
+        u64::from(b.tables.threads[s.thread].process)
+    });
+    for site in left {
+        let whole = Portion {
+            waits: site.sums.count,
+            max_wait_ns: site.sums.max_ns,
+        };
+        let stack = StackRef::Missing(Missing::NoStackTaken);
+        add_wait(
+            builder,
+            site,
+            site.blocked,
+            stack,
+            site.sums.blocked_ns,
+            whole,
+        );
+        add_wait(
+            builder,
+            site,
+            State::Runnable,
+            stack,
+            site.sums.runnable_ns,
+            whole.if_alone(site),
+        );
+    }
+    add_unknown_sites(builder, &sites);
+}
+
+/// Every site of a known thread; sums that exceed the thread's exact ones are scaled down to them.
+fn sites(builder: &mut Builder<'_>) -> Vec<Site> {
+    let tables = builder.tables;
+    let mut sites = Vec::with_capacity(tables.sites.len());
+    for (position, row) in tables.sites.iter().enumerate() {
+        let sums = builder.index.site_sums(position);
+        let Some(thread) = builder.index.thread(row.thread) else {
+            let ns = sums.blocked_ns.saturating_add(sums.runnable_ns);
+            builder.orphan_ns = builder.orphan_ns.saturating_add(ns);
+            continue;
+        };
+        let syscall = builder.syscall(&row.syscall);
+        let blocked = State::Blocked(site_reason(&row.reason));
+        sites.push(Site {
+            position,
+            thread,
+            blocked,
+            syscall,
+            sums,
+        });
+    }
+    sites.sort_by_key(|s| (s.thread, s.position));
+    for own in sites.chunk_by_mut(|a, b| a.thread == b.thread) {
+        let thread = &tables.threads[own[0].thread];
+        fit(own, thread.blocked_ns, |s| &mut s.blocked_ns);
+        fit(own, thread.runnable_ns, |s| &mut s.runnable_ns);
+    }
+    sites
+}
+
+fn fit(sites: &mut [Site], exact: u64, field: fn(&mut SiteSums) -> &mut u64) {
+    let claimed: Vec<u64> = sites.iter_mut().map(|s| *field(&mut s.sums)).collect();
+    let total: u128 = claimed.iter().map(|ns| u128::from(*ns)).sum();
+    if total <= u128::from(exact) {
+        return;
+    }
+    for (site, share) in sites.iter_mut().zip(apportion(exact, &claimed)) {
+        *field(&mut site.sums) = share;
+    }
+}
+
+/// The stacks taken at every site, by the site's position.
+fn stacks_by_site(builder: &Builder<'_>) -> Vec<Stacks> {
+    let tables = builder.tables;
+    let mut stacks = vec![Stacks::new(); tables.sites.len()];
+    let mut add = |site: u32, stack: u32, seen: Seen| {
+        if let Some(site) = builder.index.site(site) {
+            stacks[site].push((builder.stack(stack), seen));
+        }
+    };
+    for sample in &tables.samples {
+        if let Some(site) = sample.site {
+            let seen = Seen {
+                weight_ns: sample.weight_ns,
+                samples: 1,
+                max_wait_ns: 0,
+            };
+            add(site, sample.stack, seen);
+        }
+    }
+    for slice in &tables.slices {
+        if let Some(stack) = slice.stack {
+            let max_wait_ns = slice.blocked_ns.max(if slice.blocked_ns == 0 {
+                slice.runnable_ns
+            } else {
+                0
+            });
+            add(
+                slice.site,
+                stack,
+                Seen {
+                    max_wait_ns,
+                    ..Seen::default()
+                },
+            );
+        }
+    }
+    for site in &mut stacks {
+        merge(site);
+    }
+    stacks
+}
+
+/// One row per stack; a stack that only a slice has is no sample and gets no share.
+fn merge(stacks: &mut Stacks) {
+    stacks.sort_unstable_by_key(|(stack, _)| *stack);
+    stacks.dedup_by(|next, sum| {
+        let same = next.0 == sum.0;
+        if same {
+            sum.1.weight_ns = sum.1.weight_ns.saturating_add(next.1.weight_ns);
+            sum.1.samples += next.1.samples;
+            sum.1.max_wait_ns = sum.1.max_wait_ns.max(next.1.max_wait_ns);
+        }
+        same
+    });
+    stacks.retain(|(_, seen)| seen.samples > 0);
+}
+
+/// Weights to divide by; the number of samples when all are 0.
+fn weights(stacks: &Stacks) -> Vec<u64> {
+    if stacks.iter().all(|(_, seen)| seen.weight_ns == 0) {
+        stacks.iter().map(|(_, seen)| seen.samples).collect()
+    } else {
+        stacks.iter().map(|(_, seen)| seen.weight_ns).collect()
+    }
+}
+
+/// What a piece of a site's time tells besides its length.
+#[derive(Clone, Copy, Default)]
+struct Portion {
+    waits: u64,
+    max_wait_ns: u64,
+}
+
+impl Portion {
+    /// A wait is counted once: with its blocked time where it has some, else with its runnable time.
+    fn if_alone(self, site: &Site) -> Portion {
+        if site.sums.blocked_ns == 0 {
+            self
+        } else {
+            Portion::default()
+        }
+    }
+}
+
+fn add_wait(
+    builder: &mut Builder<'_>,
+    site: &Site,
+    state: State,
+    stack: StackRef,
+    weight_ns: u64,
+    portion: Portion,
+) {
+    builder.add(Entry {
+        thread: site.thread as u32,
+        state,
+        syscall: site.syscall,
+        stack,
+        weight_ns,
+        waits: portion.waits,
+        max_wait_ns: portion.max_wait_ns,
+    });
+}
+
+/// Divides a site's sums among its own stacks.
+fn divide(builder: &mut Builder<'_>, site: &Site, stacks: &Stacks) {
+    let weights = weights(stacks);
+    let blocked = apportion(site.sums.blocked_ns, &weights);
+    let runnable = apportion(site.sums.runnable_ns, &weights);
+    let counts = apportion(site.sums.count, &weights);
+    for (i, (stack, seen)) in stacks.iter().enumerate() {
+        let max_wait_ns = if stacks.len() == 1 {
+            site.sums.max_ns
+        } else {
+            seen.max_wait_ns
+        };
+        let portion = Portion {
+            waits: counts[i],
+            max_wait_ns,
+        };
+        add_wait(builder, site, site.blocked, *stack, blocked[i], portion);
+        add_wait(
+            builder,
+            site,
+            State::Runnable,
+            *stack,
+            runnable[i],
+            portion.if_alone(site),
+        );
+    }
+}
+
+/// Like places to wait: (group or process, reason, system call).
+type PoolKey = (u64, State, SyscallId);
+
+/// Spreads the sums of sites without a stack over the samples of like sites; returns those that
+/// have no like.
+fn pool<'s>(
+    builder: &mut Builder<'_>,
+    sites: &[Site],
+    stacks: &[Stacks],
+    left: Vec<&'s Site>,
+    likeness: fn(&Builder<'_>, &Site) -> u64,
+) -> Vec<&'s Site> {
+    let key = |b: &Builder<'_>, s: &Site| (likeness(b, s), s.blocked, s.syscall);
+    let mut pools: FxHashMap<PoolKey, Vec<&Site>> = FxHashMap::default();
+    for site in left {
+        pools.entry(key(builder, site)).or_default().push(site);
+    }
+    let mut samples: FxHashMap<PoolKey, Stacks> = FxHashMap::default();
+    for site in sites.iter().filter(|s| !stacks[s.position].is_empty()) {
+        let key = key(builder, site);
+        if pools.contains_key(&key) {
+            samples
+                .entry(key)
+                .or_default()
+                .extend_from_slice(&stacks[site.position]);
+        }
+    }
+    let mut without = Vec::new();
+    let mut pools: Vec<_> = pools.into_iter().collect();
+    pools.sort_unstable_by_key(|(key, _)| *key);
+    for (key, members) in pools {
+        match samples.get_mut(&key) {
+            Some(stacks) => {
+                merge(stacks);
+                spread(builder, &members, stacks);
+            }
+            None => without.extend(members),
+        }
+    }
+    without
+}
+
+/// Keeps both each site's sum and each stack's share of the pool.
+fn spread(builder: &mut Builder<'_>, sites: &[&Site], stacks: &Stacks) {
+    let weights = weights(stacks);
+    let pieces = |field: fn(&SiteSums) -> u64| -> Vec<Piece> {
+        let sums: Vec<u64> = sites.iter().map(|s| field(&s.sums)).collect();
+        let total = sums.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        transport(&sums, &apportion(total, &weights))
+    };
+    let (blocked, runnable) = (pieces(|s| s.blocked_ns), pieces(|s| s.runnable_ns));
+    let mut told = vec![false; sites.len()];
+    let mut add = |pieces: Vec<Piece>, runnable: bool| {
+        for piece in pieces {
+            let site = sites[piece.from];
+            let first = !std::mem::replace(&mut told[piece.from], true);
+            let portion = Portion {
+                waits: if first { site.sums.count } else { 0 },
+                max_wait_ns: if first { site.sums.max_ns } else { 0 },
+            };
+            let state = if runnable {
+                State::Runnable
+            } else {
+                site.blocked
+            };
+            add_wait(
+                builder,
+                site,
+                state,
+                stacks[piece.to].0,
+                piece.amount,
+                portion,
+            );
+        }
+    };
+    add(blocked, false);
+    add(runnable, true);
+}
+
+/// What the threads waited beyond the sums of their sites.
+fn add_unknown_sites(builder: &mut Builder<'_>, sites: &[Site]) {
+    let tables = builder.tables;
+    let mut blocked: Vec<u64> = tables.threads.iter().map(|t| t.blocked_ns).collect();
+    let mut runnable: Vec<u64> = tables.threads.iter().map(|t| t.runnable_ns).collect();
+    for site in sites {
+        blocked[site.thread] -= site.sums.blocked_ns;
+        runnable[site.thread] -= site.sums.runnable_ns;
+    }
+    for thread in 0..tables.threads.len() {
+        let unknown = State::Blocked(Reason::Unknown);
+        builder.add_missing(thread, unknown, Missing::SiteUnknown, blocked[thread]);
+        builder.add_missing(
+            thread,
+            State::Runnable,
+            Missing::SiteUnknown,
+            runnable[thread],
+        );
+    }
+}

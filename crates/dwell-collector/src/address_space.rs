@@ -1,0 +1,167 @@
+//! What is mapped executable where in a process.
+use crate::modules::{ModuleId, Modules};
+use crate::perf::MapEvent;
+use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER};
+use std::collections::BTreeMap;
+use std::fs;
+
+/// One executable mapping.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapped {
+    /// First actual address past the end.
+    pub end: u64,
+    /// Offset in the file of the first byte.
+    pub file_offset: u64,
+    /// The module; none for memory without a file.
+    pub module: Option<ModuleId>,
+    /// Path as the process sees it, or a name in brackets.
+    pub path: String,
+    /// When it was mapped.
+    pub time: u64,
+}
+
+/// Executable mappings by their start. They never overlap.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSpace {
+    mapped: BTreeMap<u64, Mapped>,
+}
+
+/// A line of `/proc/PID/maps` that is executable.
+pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    let permissions = fields.next()?;
+    let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+    let path = fields.nth(2).unwrap_or("").trim();
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    if permissions.as_bytes().get(2) != Some(&b'x') || end <= start {
+        return None;
+    }
+    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
+    let path = if path.is_empty() { "//anon" } else { path };
+    Some(MapEvent { time: 0, pid: 0, start, end, file_offset, path: path.into() })
+}
+
+/// The executable mappings of a process now.
+pub fn read_maps(pid: u32) -> Vec<MapEvent> {
+    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter_map(parse_maps_line).map(|m| MapEvent { pid, ..m }).collect()
+}
+
+impl AddressSpace {
+    /// Maps `start..` anew; what was there before is cut away.
+    pub fn insert(&mut self, start: u64, new: Mapped) {
+        let overlapping: Vec<u64> =
+            self.mapped.range(..new.end).rev().take_while(|(_, m)| m.end > start).map(|(&s, _)| s).collect();
+        for old_start in overlapping {
+            let Some(old) = self.mapped.remove(&old_start) else { continue };
+            if old.end > new.end {
+                let file_offset = old.file_offset + (new.end - old_start);
+                self.mapped.insert(new.end, Mapped { file_offset, ..old.clone() });
+            }
+            if old_start < start {
+                self.mapped.insert(old_start, Mapped { end: start, ..old });
+            }
+        }
+        self.mapped.insert(start, new);
+    }
+
+    /// True when exactly this is mapped there already.
+    pub fn has(&self, event: &MapEvent) -> bool {
+        let found = self.mapped.get(&event.start);
+        found.is_some_and(|m| m.end == event.end && m.file_offset == event.file_offset && m.path == event.path)
+    }
+
+    /// The mapping an actual address is in, with its start.
+    pub fn find(&self, address: u64) -> Option<(u64, &Mapped)> {
+        let (&start, mapped) = self.mapped.range(..=address).next_back()?;
+        (address < mapped.end).then_some((start, mapped))
+    }
+
+    /// All mappings with their starts.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Mapped)> {
+        self.mapped.iter().map(|(&s, m)| (s, m))
+    }
+
+    /// Forgets what was mapped before an exec. The new program's mappings are older than the
+    /// kernel's report of the exec, but not than the process' new name.
+    pub fn clear_before(&mut self, time: u64) {
+        self.mapped.retain(|_, m| m.time >= time);
+    }
+
+    /// The same for the kernel side: C's `struct process_maps`. The second value counts mappings
+    /// that did not fit.
+    pub fn to_kernel(&self, modules: &Modules) -> (Vec<u8>, usize) {
+        let mut rows: Vec<Mapping> = Vec::new();
+        for (start, mapped) in self.iter() {
+            let row = kernel_row(start, mapped, modules);
+            match rows.last_mut() {
+                // Neighbours without tables are one: JIT regions come in large numbers.
+                Some(last) if last.end == start && last.table == TABLE_FRAME_POINTER && row.table == TABLE_FRAME_POINTER => {
+                    last.end = row.end;
+                }
+                _ => rows.push(row),
+            }
+        }
+        let kept = rows.len().min(MAX_MAPPINGS as usize);
+        let mut bytes = Vec::with_capacity(8 + MAX_MAPPINGS as usize * size_of::<Mapping>());
+        bytes.extend_from_slice(&(kept as u32).to_ne_bytes());
+        bytes.extend_from_slice(&0u32.to_ne_bytes());
+        for row in &rows[..kept] {
+            for word in [row.start, row.end, row.text_base] {
+                bytes.extend_from_slice(&word.to_ne_bytes());
+            }
+            bytes.extend_from_slice(&row.table.to_ne_bytes());
+            bytes.extend_from_slice(&row.pad.to_ne_bytes());
+        }
+        bytes.resize(8 + MAX_MAPPINGS as usize * size_of::<Mapping>(), 0);
+        (bytes, rows.len() - kept)
+    }
+}
+
+fn kernel_row(start: u64, mapped: &Mapped, modules: &Modules) -> Mapping {
+    let known = mapped.module.map(|id| modules.get(id)).filter(|m| m.table != TABLE_FRAME_POINTER);
+    let based = known.and_then(|m| Some((m.table, bias(start, mapped, m)?.wrapping_add(m.text_start))));
+    let (table, text_base) = based.unwrap_or((TABLE_FRAME_POINTER, 0));
+    Mapping { start, end: mapped.end, text_base, table, pad: 0 }
+}
+
+/// Actual minus stated address of a module's mapping.
+pub fn bias(start: u64, mapped: &Mapped, module: &crate::modules::Module) -> Option<u64> {
+    Some(start.wrapping_sub(module.stated_address(mapped.file_offset)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapped(end: u64, file_offset: u64) -> Mapped {
+        Mapped { end, file_offset, module: None, path: "x".into(), time: 0 }
+    }
+
+    #[test]
+    fn later_mappings_cut_earlier_ones() {
+        let mut space = AddressSpace::default();
+        space.insert(0x1000, mapped(0x5000, 0));
+        space.insert(0x2000, mapped(0x3000, 0x100));
+        let all: Vec<_> = space.iter().map(|(s, m)| (s, m.end, m.file_offset)).collect();
+        assert_eq!(all, [(0x1000, 0x2000, 0), (0x2000, 0x3000, 0x100), (0x3000, 0x5000, 0x2000)]);
+        space.insert(0, mapped(0x10000, 7));
+        assert_eq!(space.iter().count(), 1);
+        assert!(space.find(0x10000).is_none());
+        assert_eq!(space.find(0xffff).map(|m| m.1.file_offset), Some(7));
+    }
+
+    #[test]
+    fn maps_lines() {
+        let line = "7f00-8000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
+        let event = parse_maps_line(line).expect("executable");
+        assert_eq!((event.start, event.end, event.file_offset, event.path.as_str()), (0x7f00, 0x8000, 0x1000, "/usr/lib/a b.so"));
+        assert!(parse_maps_line("7f00-8000 rw-p 00001000 fe:00 1234 /x").is_none());
+        assert_eq!(parse_maps_line("7f00-8000 r-xp 0 00:00 0").map(|m| m.path), Some("//anon".into()));
+        for hostile in ["", "-", "a-b", "ffff-1 r-xp 0 0 0 x", "zz-1 r-xp", "1-2 x"] {
+            assert!(parse_maps_line(hostile).is_none());
+        }
+    }
+}

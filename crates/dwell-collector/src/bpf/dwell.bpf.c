@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Exact time per thread and wait site at every switch; a stack about once per period of thread
+ * time, on and off the processor.
+ *
+ * - sched_switch keeps the sums. A wait that covers one of the thread's cuts owes a stack, which is
+ *   taken in the thread's own context on its way back to user space: it still is where it waited.
+ * - sched_waking notes when a wait ends and who ended it.
+ * - a clock (the scheduler's tick or a perf event) takes the stacks of running threads.
+ * - a task iterator adopts threads that exist already and reports those that never switch.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include "abi.h"
+
+struct scratch;
+static __always_inline long read_user(void *to, u32 n, u64 from)
+{
+	return bpf_probe_read_user(to, n, (void *)from);
+}
+static __always_inline u64 *cells(u32 chunk);
+static __always_inline const struct ModuleTable *table(u32 index);
+#include "maps.h"
+#include "unwind.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline u64 *cells(u32 chunk)
+{
+	u32 zero = 0;
+	void *inner = bpf_map_lookup_elem(&chunks, &chunk);
+	struct cell_chunk *c;
+
+	if (!inner)
+		return NULL;
+	c = bpf_map_lookup_elem(inner, &zero);
+	return c ? c->cells : NULL;
+}
+
+static __always_inline const struct ModuleTable *table(u32 index)
+{
+	return bpf_map_lookup_elem(&tables, &index);
+}
+
+#include "stacks.h"
+#include "sites.h"
+
+/* ---- threads ---- */
+
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	return bpf_task_storage_get(&threads, task, 0, 0);
+}
+
+static u32 next_slot;
+
+static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u8 state)
+{
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t) {
+		count(COUNTER_NO_STORAGE, 1);
+		return NULL;
+	}
+	/* A switch on another processor may have met the fresh storage already. */
+	if (t->start || __sync_val_compare_and_swap(&t->since, 0, now) != 0)
+		return t;
+	t->slot = __sync_fetch_and_add(&next_slot, 1) % WORK_SLOTS;
+	t->state = state;
+	t->next_cut = now + stationary_gap();
+	t->dirty = 1;
+	t->start = now;
+	return t;
+}
+
+static __always_inline void begin_sums(struct thread *t)
+{
+	t->version++;
+	barrier();
+}
+
+static __always_inline void end_sums(struct thread *t)
+{
+	barrier();
+	t->version++;
+	t->dirty = 1;
+}
+
+/* The thread leaves the processor. */
+static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool preempt,
+				       u32 prev_state, u64 now)
+{
+	bool sleeps = !preempt && prev_state;
+
+	begin_sums(t);
+	t->running += now - t->since;
+	t->since = now;
+	t->wait++;
+	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
+	if (sleeps)
+		t->voluntary++;
+	else
+		t->involuntary++;
+	end_sums(t);
+	advance_cut(t, now);
+	enter_site(t, prev, sleeps, prev_state, now);
+}
+
+/* The thread gets a processor: its stay off the processor is complete. */
+static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 now)
+{
+	u64 since = t->since, wake = now, blocked = 0, runnable;
+	u32 flags = 0;
+
+	if (t->state == STATE_BLOCKED) {
+		/* Every sleep is ended by a waking. One noted before the switch raced with it. */
+		wake = t->wake >= since ? t->wake : since;
+		if (wake > now)
+			wake = now;
+		blocked = wake - since;
+	} else {
+		wake = since;
+	}
+	runnable = now - wake;
+	begin_sums(t);
+	t->blocked += blocked;
+	t->runnable += runnable;
+	t->since = now;
+	end_sums(t);
+	leave_site(t, blocked, runnable);
+
+	if (now >= t->next_cut)
+		flags |= WAIT_SAMPLED;
+	if (t->want_first)
+		flags |= WAIT_FIRST;
+	if (flags || now - since >= config.slice_min_ns)
+		emit_wait(ctx, t, next, since, wake, now, flags);
+	t->want_first = 0;
+	t->cut_at_start = 0;
+	t->state = STATE_RUNNING;
+	advance_cut(t, now);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	u64 now = 0;
+	struct thread *t = thread_of(prev);
+
+	if (t) {
+		now = bpf_ktime_get_boot_ns();
+		if (!t->start) /* met before its adoption was complete: its accounting begins here */
+			t->start = t->since = now;
+		switch_out(t, prev, preempt, prev_state, now);
+		if (prev_state & TASK_DEAD)
+			emit_thread(prev, t, now, true);
+	}
+	t = thread_of(next);
+	if (t) {
+		if (!now)
+			now = bpf_ktime_get_boot_ns();
+		if (t->start)
+			switch_in(ctx, t, next, now);
+		else
+			t->since = now;
+	}
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct thread *t = thread_of(p);
+	u64 now;
+
+	if (!t)
+		return 0;
+	now = bpf_ktime_get_boot_ns();
+	if (now - t->since >= config.slice_min_ns || now >= t->next_cut || t->want_first)
+		note_waker(ctx, t, p, now);
+	else
+		t->waker_kind = WAKER_NONE;
+	t->wake = now;
+	return 0;
+}
+
+/* ---- births, deaths, names ---- */
+
+static __always_inline void emit_task(u32 kind, struct task_struct *task, u32 other_tid, u32 other_tgid)
+{
+	struct TaskRecord r = {};
+
+	r.kind = kind;
+	r.time = bpf_ktime_get_boot_ns();
+	r.tid = task->pid;
+	r.tgid = task->tgid;
+	r.other_tid = other_tid;
+	r.other_tgid = other_tgid;
+	r.ns_tid = ns_pid(task);
+	bpf_probe_read_kernel(r.comm, sizeof(r.comm), task->comm);
+	send(kind, &r, sizeof(r));
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
+{
+	u64 now;
+
+	if (!config.follow_all && !thread_of(parent))
+		return 0;
+	now = bpf_ktime_get_boot_ns();
+	if (child->tgid != parent->tgid)
+		inherit_maps(parent->tgid, child->tgid);
+	if (!adopt(child, now, STATE_RUNNABLE))
+		return 0;
+	emit_task(RECORD_FORK, child, parent->pid, parent->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
+{
+	u32 tgid = task->tgid;
+
+	if (!thread_of(task))
+		return 0;
+	bpf_map_delete_elem(&processes, &tgid);
+	emit_task(RECORD_EXEC, task, old_pid, 0);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(on_rename, struct task_struct *task, const char *comm)
+{
+	struct TaskRecord r = {};
+
+	if (!thread_of(task))
+		return 0;
+	r.kind = RECORD_RENAME;
+	r.time = bpf_ktime_get_boot_ns();
+	r.tid = task->pid;
+	r.tgid = task->tgid;
+	bpf_probe_read_kernel_str(r.comm, sizeof(r.comm), comm);
+	send(RECORD_RENAME, &r, sizeof(r));
+	return 0;
+}
+
+/* ---- the clock ---- */
+
+static __always_inline void take_running(void *ctx, bool in_kernel)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if (!task->pid || !thread_of(task))
+		return;
+	count(COUNTER_TICKS, 1);
+	emit_running(ctx, task, in_kernel);
+}
+
+SEC("tp_btf/hrtimer_expire_entry")
+int BPF_PROG(on_tick, struct hrtimer *timer)
+{
+	if ((u64)timer->function != config.tick_function || bpf_get_prandom_u32() > config.tick_keep)
+		return 0;
+	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf()));
+	return 0;
+}
+
+struct perf_ctx { /* struct bpf_perf_event_data */
+	struct pt_regs regs;
+	u64 sample_period;
+	u64 addr;
+};
+
+SEC("perf_event")
+int on_clock(struct perf_ctx *ctx)
+{
+	take_running(ctx, (ctx->regs.csx & 3) == 0);
+	return 0;
+}
+
+/* ---- sweeps ---- */
+
+SEC("iter/task")
+int on_sweep(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct thread *t;
+	u64 now;
+	u32 tgid;
+
+	if (!task || !task->pid)
+		return 0;
+	t = thread_of(task);
+	if (!t && (sweep_flags & SWEEP_ADOPT)) {
+		tgid = task->tgid;
+		if (!config.follow_all && !bpf_map_lookup_elem(&targets, &tgid))
+			return 0;
+		if ((task->__state & TASK_DEAD) || (task->exit_code && !task->mm && !(task->flags & PF_KTHREAD)))
+			return 0;
+		now = bpf_ktime_get_boot_ns();
+		if (task->on_cpu) {
+			t = adopt(task, now, STATE_RUNNING);
+		} else {
+			t = adopt(task, now, task->__state ? STATE_BLOCKED : STATE_RUNNABLE);
+			if (t && t->wait == 0) {
+				t->cut_at_start = 1;
+				enter_site(t, task, task->__state != 0, task->__state, now);
+			}
+		}
+	}
+	if (!t || !t->start)
+		return 0;
+	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
+		t->dirty = 0;
+		emit_thread(task, t, bpf_ktime_get_boot_ns(), false);
+	}
+	return 0;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* The few kernel types the programs read, relocated to the running kernel by its BTF (CO-RE). */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+
+/* The names linux/types.h and libbpf's headers expect. */
+typedef u8 __u8;
+typedef u16 __u16;
+typedef u32 __u32;
+typedef u64 __u64;
+typedef i8 __s8;
+typedef i16 __s16;
+typedef i32 __s32;
+typedef i64 __s64;
+typedef u16 __be16;
+typedef u32 __be32;
+typedef u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+enum bpf_map_type {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
+};
+enum {
+	BPF_ANY = 0,
+	BPF_F_NO_PREALLOC = 1,
+	BPF_F_MMAPABLE = 1 << 10,
+	BPF_F_USER_STACK = 1 << 8,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
+	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
+	BPF_RB_AVAIL_DATA = 0,
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct upid {
+	int nr;
+};
+struct pid {
+	unsigned int level;
+	struct upid numbers[];
+};
+struct inode {
+	unsigned short i_mode;
+};
+struct file {
+	struct inode *f_inode;
+};
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+struct files_struct {
+	struct fdtable *fdt;
+};
+struct pt_regs {
+	unsigned long r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip;
+	unsigned long csx; /* all eight bytes: reading cs as u16 is refused in perf_event programs */
+	unsigned long flags, sp;
+};
+struct task_struct {
+	unsigned int __state;
+	void *stack;
+	unsigned int flags;
+	int on_cpu;
+	struct mm_struct *mm;
+	int exit_code;
+	unsigned int in_iowait : 1;
+	int pid;
+	int tgid;
+	struct task_struct *real_parent;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	char comm[16];
+	struct files_struct *files;
+};
+struct hrtimer {
+	void *function;
+};
+struct linux_binprm;
+struct bpf_iter_meta {
+	u64 session_id;
+};
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
+#pragma clang attribute pop
+
+struct bpf_task_work {
+	u64 __opaque;
+};
+/* Complete, since libbpf compares the callback's prototype with the kernel's. */
+struct bpf_map {
+	u32 id;
+};
+
+#define PF_KTHREAD 0x00200000
+#define TASK_UNINTERRUPTIBLE 0x02
+#define TASK_STOPPED_OR_TRACED 0x0c
+#define TASK_DEAD 0x80
+#define S_IFMT 0170000
+#define S_IFSOCK 0140000
+#define S_IFREG 0100000
+#define S_IFBLK 0060000
+#define S_IFDIR 0040000
+#define S_IFCHR 0020000
+#define S_IFIFO 0010000

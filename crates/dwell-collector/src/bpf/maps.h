@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Everything the programs keep, and what user space sets before load. */
+#pragma once
+
+#define RING_BYTES (16 << 20)
+#define SCRATCH_LEVELS 4
+#define PCS_MASK 2047u
+
+/* A process' executable mappings, sorted. */
+struct process_maps {
+	u32 n;
+	u32 pad; /* 0 */
+	struct Mapping m[MAX_MAPPINGS];
+};
+
+/* Sections of their own, so that user space finds them by the names of their maps. */
+const volatile struct Config config SEC(".rodata.config");
+u32 sweep_flags SEC(".data.sweep");
+
+struct site {
+	u64 ip, sp, arg0;
+	u64 blocked, runnable, count, max;
+	i32 nr;
+	u32 install;
+	u8 fd_kind, flags, dirty, used;
+};
+
+/* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake`
+ * fields by its waker under pi_lock; others only read. `version` is odd while the sums change. */
+struct thread {
+	u64 start, since;
+	u64 running, runnable, blocked;
+	u64 wake, next_cut;
+	u64 voluntary, involuntary;
+	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
+	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
+	u32 version;
+	u32 wait; /* number of the stay off the processor */
+	u32 pending; /* stack number owed by a callback, 0: none */
+	u32 installs;
+	u32 slot; /* in the works map */
+	u32 waker_tid;
+	u32 cut_wait; /* the wait whose waker's stack was taken */
+	u8 waker_kind;
+	u8 state;
+	u8 current; /* index of the site it waits at */
+	u8 want_first;
+	u8 cut_at_start;
+	u8 dirty;
+	char waker_comm[16];
+	struct site sites[SITE_SLOTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+/* Processes to adopt at the next sweep (by tgid). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, u8);
+} targets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_BYTES);
+} ring SEC(".maps");
+
+/* A record is put together in `head` (its end) and `data`: pcs, then a raw stack. */
+#define HEAD_WORDS 14
+#define RAW_REG_WORDS 17
+#define RAW_WORDS (RAW_BYTES / 8)
+struct scratch {
+	u64 window[512];
+	u64 head[HEAD_WORDS];
+	u64 pcs[PCS_MASK + 1 + RAW_REG_WORDS + RAW_WORDS + 512];
+	u32 busy;
+	u32 pad;
+};
+_Static_assert(sizeof(struct WaitRecord) == HEAD_WORDS * 8, "the largest head");
+
+/* One per processor and level; sized at load. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SCRATCH_LEVELS);
+	__type(key, u32);
+	__type(value, struct scratch);
+} scratches SEC(".maps");
+
+/* Deferred stacks: the kernel keeps its callback in the value. */
+struct work {
+	struct bpf_task_work tw;
+	u64 unused;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WORK_SLOTS);
+	__type(key, u32);
+	__type(value, struct work);
+} works SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, COUNTERS);
+	__type(key, u32);
+	__type(value, u64);
+} counters SEC(".maps");
+
+/* Unwind information: see dwell_abi::events. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct process_maps);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TABLES);
+	__type(key, u32);
+	__type(value, struct ModuleTable);
+} tables SEC(".maps");
+
+struct cell_chunk {
+	u64 cells[1 << CHUNK_SHIFT];
+};
+struct chunk_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, 4);
+	__uint(value_size, 8 << CHUNK_SHIFT);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_CHUNKS);
+	__type(key, u32);
+	__array(values, struct chunk_map);
+} chunks SEC(".maps");
+
+static __always_inline void count(u32 index, u64 n)
+{
+	u64 *c = bpf_map_lookup_elem(&counters, &index);
+
+	if (c)
+		*c += n;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* Taking stacks and sending records. */
+#pragma once
+
+#define THREAD_SIZE 16384 /* a kernel stack on x86-64 */
+#define SCRATCH_IRQ 0 /* the clock: interrupts are off, nothing of ours nests in it */
+#define SCRATCH_SWITCH 1 /* switches and wakings: likewise */
+#define SCRATCH_TASK 2 /* and 3: a thread's own context, which can be preempted */
+
+static __always_inline u64 wakeup_flags(void)
+{
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= config.ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP :
+										   BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline void send(u32 kind, void *record, u64 size)
+{
+	count(COUNTER_PRODUCED + kind, 1);
+	if (bpf_ringbuf_output(&ring, record, size, wakeup_flags()))
+		count(COUNTER_LOST + kind, 1);
+}
+
+static __always_inline u32 ns_pid(struct task_struct *task)
+{
+	struct pid *pid = task->thread_pid;
+	u32 level;
+	int nr = 0;
+
+	if (!pid)
+		return 0;
+	level = pid->level;
+	bpf_probe_read_kernel(&nr, sizeof(nr), (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+					       level * bpf_core_type_size(struct upid));
+	return nr;
+}
+
+/* True when the program runs on the task's own kernel stack: not in an interrupt that came while in
+ * the kernel (those run on the interrupt stack). An interrupt from user mode stays on the task's stack. */
+static __always_inline bool on_task_stack(void *ctx, struct task_struct *task)
+{
+	void *volatile spilled = ctx;
+	u64 here = 0;
+
+	bpf_probe_read_kernel(&here, sizeof(here), (void *)&spilled);
+	return here - (u64)task->stack < THREAD_SIZE;
+}
+
+static __always_inline void give_scratch(struct scratch *s)
+{
+	__sync_lock_test_and_set(&s->busy, 0);
+}
+
+static __always_inline void raw_regs(u64 *to, const struct pt_regs *r)
+{
+	to[0] = r->ax; to[1] = r->dx; to[2] = r->cx; to[3] = r->bx; to[4] = r->si; to[5] = r->di;
+	to[6] = r->bp; to[7] = r->sp; to[8] = r->r8; to[9] = r->r9; to[10] = r->r10; to[11] = r->r11;
+	to[12] = r->r12; to[13] = r->r13; to[14] = r->r14; to[15] = r->r15; to[16] = r->ip;
+}
+
+static __always_inline struct scratch *scratch_at(u32 level)
+{
+	u32 key = bpf_get_smp_processor_id() * SCRATCH_LEVELS + level;
+	struct scratch *s = bpf_map_lookup_elem(&scratches, &key);
+
+	return s && __sync_val_compare_and_swap(&s->busy, 0, 1) == 0 ? s : NULL;
+}
+
+static __always_inline struct scratch *take_scratch(u32 level)
+{
+	struct scratch *s = scratch_at(level);
+
+	if (!s && level == SCRATCH_TASK)
+		s = scratch_at(level + 1);
+	if (!s)
+		count(COUNTER_NO_SCRATCH, 1);
+	return s;
+}
+
+static __always_inline struct StackRecord *stack_head(struct scratch *s)
+{
+	return (void *)&s->head[HEAD_WORDS - sizeof(struct StackRecord) / 8];
+}
+
+/* Copies the stack after the pcs, page by page as far as it can be read. */
+static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_regs *regs)
+{
+	u64 from = regs->sp & ~7ull;
+	u32 n = 0, room;
+
+	at &= PCS_MASK;
+	raw_regs(&s->pcs[at], regs);
+	at += RAW_REG_WORDS;
+	for (int i = 0; i < RAW_BYTES / 4096; i++) {
+		if (bpf_probe_read_user(&s->pcs[at + i * 512], 4096, (void *)(from + i * 4096ull))) {
+			/* The last, partial page: up to its end. */
+			room = 4096 - ((from + i * 4096ull) & 4095);
+			if (room < 4096 && room &&
+			    !bpf_probe_read_user(&s->pcs[at + i * 512], room & 4095, (void *)(from + i * 4096ull)))
+				n += room;
+			break;
+		}
+		n += 4096;
+	}
+	return n;
+}
+
+/* The user part of a stack, of the current task, into s->pcs from index `first` on. */
+static __always_inline void user_stack(struct scratch *s, struct StackRecord *r, struct task_struct *task, u32 first)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	u32 tgid = task->tgid;
+	struct unwind u = { .s = s, .first = first, .end = END_TOO_DEEP };
+
+	if ((task->flags & PF_KTHREAD) || !task->mm) {
+		r->end = END_NO_USER;
+		return;
+	}
+	u.ip = regs->ip;
+	u.sp = regs->sp;
+	u.bp = regs->bp;
+	u.di = regs->di;
+	u.maps = bpf_map_lookup_elem(&processes, &tgid);
+	if (u.maps) {
+		u.zero = u.maps->pad;
+		u.window = 1 + u.zero;
+		u.returned = u.zero;
+		u.m_start = u.m_end = u.text_base = u.zero;
+		u.table = u.zero;
+		u.n = u.zero;
+		bpf_loop(MAX_USER_FRAMES, unwind_frame, &u, 0);
+	} else {
+		s->pcs[first & PCS_MASK] = u.ip;
+		u.n = 1;
+		u.end = END_NOT_READY;
+	}
+	r->n_user = u.n;
+	r->end = u.end;
+	if ((u.end >= END_NO_MAPPING && u.end <= END_UNSUPPORTED) || u.end == END_NOT_READY)
+		r->raw_len = copy_raw(s, first + u.n, regs);
+}
+
+static __always_inline void send_stack(struct scratch *s, struct StackRecord *r)
+{
+	u64 size = sizeof(*r) + 8ull * (r->n_kernel + r->n_user);
+
+	if (r->raw_len)
+		size += sizeof(struct RawRegs) + r->raw_len;
+	size &= 0x1ffff;
+	if (size > sizeof(*r) + sizeof(s->pcs))
+		size = sizeof(*r);
+	send(r->kind, r, size);
+}
+
+static __always_inline struct StackRecord *begin_stack(struct scratch *s, u32 kind, struct task_struct *task)
+{
+	struct StackRecord *r = stack_head(s);
+
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = kind;
+	r->cpu = bpf_get_smp_processor_id();
+	r->time = bpf_ktime_get_boot_ns();
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
+	return r;
+}
+
+static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
+{
+	long n = bpf_get_stack(ctx, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
+
+	return n > 0 ? (u32)n / 8 & 127 : 0;
+}
+
+static __always_inline void emit_running(void *ctx, struct task_struct *task, bool in_kernel)
+{
+	struct scratch *s = take_scratch(SCRATCH_IRQ);
+	struct StackRecord *r;
+
+	if (!s)
+		return;
+	r = begin_stack(s, RECORD_RUNNING, task);
+	if (in_kernel)
+		r->n_kernel = kernel_stack(ctx, s);
+	user_stack(s, r, task, r->n_kernel);
+	send_stack(s, r);
+	give_scratch(s);
+}
+
+/* ---- waits ---- */
+
+extern int bpf_task_work_schedule_resume_impl(struct task_struct *task, struct bpf_task_work *tw, void *map__map,
+					      int (*callback)(struct bpf_map *map, void *key, void *value),
+					      void *aux__prog) __weak __ksym;
+
+/* Runs in the thread's own context before it returns to user space: it still stands where it waited. */
+static int owed_stack(struct bpf_map *map, void *key, void *value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
+	struct StackRecord *r;
+	struct scratch *s;
+
+	if (!t || !t->pending || !bpf_core_type_exists(struct bpf_map))
+		return 0; /* (the last is always there; asking makes its type complete in our BTF) */
+	s = take_scratch(SCRATCH_TASK);
+	if (s) {
+		r = begin_stack(s, RECORD_WAIT_STACK, task);
+		r->seq = t->pending;
+		user_stack(s, r, task, 0);
+		send_stack(s, r);
+		give_scratch(s);
+	}
+	t->pending = 0;
+	return 0;
+}
+
+/* Arranges for the user stack; true when it will come. */
+static __always_inline bool owe_stack(struct thread *t, struct task_struct *task)
+{
+	u32 slot = t->slot;
+	struct work *w;
+
+	if (t->pending)
+		return true;
+	if (!config.have_task_work || !bpf_ksym_exists(bpf_task_work_schedule_resume_impl))
+		return false;
+	w = bpf_map_lookup_elem(&works, &slot);
+	if (!w)
+		return false;
+	t->pending = t->wait;
+	if (bpf_task_work_schedule_resume_impl(task, &w->tw, &works, owed_stack, NULL)) {
+		t->pending = 0;
+		count(COUNTER_NO_TASK_WORK, 1);
+		return false;
+	}
+	return true;
+}
+
+static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_struct *task, u64 since, u64 wake,
+				      u64 now, u32 flags)
+{
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	struct scratch *s = take_scratch(SCRATCH_SWITCH);
+	struct WaitRecord *r;
+	long n;
+
+	if (!s)
+		return;
+	r = (void *)s->head;
+	r->kind = RECORD_WAIT;
+	r->cpu = bpf_get_smp_processor_id();
+	r->start = since;
+	r->wake = wake;
+	r->end = now;
+	r->ip = site->ip;
+	r->sp = site->sp;
+	r->arg0 = site->arg0;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->wait = t->wait;
+	r->nr = site->nr;
+	r->fd_kind = site->fd_kind;
+	r->site_flags = site->flags;
+	r->n_kernel = 0;
+	r->seq = 0;
+	if (flags) {
+		n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
+		r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
+		if (!(task->flags & PF_KTHREAD) && owe_stack(t, task)) {
+			flags |= WAIT_STACK_FOLLOWS;
+			r->seq = t->pending;
+		}
+	}
+	if (t->cut_at_start)
+		flags |= WAIT_CUT_AT_START;
+	r->flags = flags;
+	if (wake > since && t->waker_kind != WAKER_NONE && t->wake == wake) {
+		r->waker_tid = t->waker_tid;
+		r->waker_kind = t->waker_kind;
+		__builtin_memcpy(r->waker_comm, t->waker_comm, sizeof(r->waker_comm));
+	} else {
+		r->waker_tid = 0;
+		r->waker_kind = WAKER_NONE;
+		__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
+	}
+	send(RECORD_WAIT, r, (sizeof(*r) + 8ull * r->n_kernel) & 0xfff);
+	give_scratch(s);
+}
+
+/* A waker: who it is, and its stack when the wait it ends is one that is sampled. */
+static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	bool irq = !on_task_stack(ctx, task);
+	struct StackRecord *r;
+	struct pt_regs *regs;
+	struct scratch *s;
+
+	if (!irq && !(task->flags & PF_KTHREAD)) {
+		/* An interrupt from user mode: no system call is under way. */
+		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		irq = (i64)regs->orig_ax < 0;
+	}
+	t->waker_tid = task->pid;
+	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
+	bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
+	if (t->state != STATE_BLOCKED || t->cut_wait == t->wait || !(now >= t->next_cut || t->want_first))
+		return;
+	t->cut_wait = t->wait;
+	s = take_scratch(SCRATCH_SWITCH);
+	if (!s)
+		return;
+	r = begin_stack(s, RECORD_WAKER, task);
+	r->seq = t->wait;
+	r->peer = wakee->pid;
+	r->waker_kind = t->waker_kind;
+	r->n_kernel = kernel_stack(ctx, s);
+	if (irq)
+		r->end = END_NO_USER;
+	else
+		user_stack(s, r, task, r->n_kernel);
+	send_stack(s, r);
+	give_scratch(s);
+}
+
+/* ---- reports of threads ---- */
+
+static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid, u64 now);
+
+static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t, u64 now)
+{
+	u32 version;
+
+	for (int i = 0; i < 4; i++) {
+		version = *(volatile u32 *)&t->version;
+		r->since = *(volatile u64 *)&t->since;
+		r->running = *(volatile u64 *)&t->running;
+		r->runnable = *(volatile u64 *)&t->runnable;
+		r->blocked = *(volatile u64 *)&t->blocked;
+		r->state = *(volatile u8 *)&t->state;
+		r->wait = *(volatile u32 *)&t->wait;
+		if (!(version & 1) && version == *(volatile u32 *)&t->version)
+			break;
+	}
+}
+
+static __always_inline void emit_thread(struct task_struct *task, struct thread *t, u64 now, bool ended)
+{
+	struct scratch *s;
+	struct ThreadRecord *r;
+	struct site *site;
+
+	for (int i = 0; i < SITE_SLOTS; i++) {
+		site = &t->sites[i];
+		if (site->used && site->dirty) {
+			site->dirty = 0;
+			emit_site(t, site, task->pid, now);
+		}
+	}
+	s = take_scratch(ended ? SCRATCH_SWITCH : SCRATCH_TASK);
+	if (!s)
+		return;
+	r = (void *)s->pcs;
+	__builtin_memset(r, 0, sizeof(*r));
+	r->kind = RECORD_THREAD;
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	r->ns_tid = ns_pid(task);
+	r->ns_tgid = ns_pid(task->group_leader);
+	r->parent = task->real_parent->tgid;
+	r->start = t->start;
+	read_sums(r, t, now);
+	/* The time is read after the sums, so that the stay in progress never ends before it began. */
+	r->time = bpf_ktime_get_boot_ns();
+	r->next_cut = t->next_cut;
+	r->voluntary = t->voluntary;
+	r->involuntary = t->involuntary;
+	r->exit_code = task->group_leader->exit_code;
+	r->ended = ended;
+	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
+	if (r->state == STATE_RUNNING) {
+		r->running += r->time - r->since;
+	} else {
+		site = &t->sites[t->current & (SITE_SLOTS - 1)];
+		r->ip = site->ip;
+		r->sp = site->sp;
+		r->nr = site->nr;
+		r->fd_kind = site->fd_kind;
+		r->site_flags = site->flags;
+		if (r->state == STATE_BLOCKED)
+			r->blocked += r->time - r->since;
+		else
+			r->runnable += r->time - r->since;
+		if (!(task->flags & PF_KTHREAD))
+			raw_regs(r->regs, (struct pt_regs *)bpf_task_pt_regs(task));
+	}
+	send(RECORD_THREAD, r, sizeof(*r));
+	give_scratch(s);
+}
+
+static __always_inline void inherit_maps(u32 parent, u32 child)
+{
+	struct process_maps *maps = bpf_map_lookup_elem(&processes, &parent);
+
+	if (maps)
+		bpf_map_update_elem(&processes, &child, maps, BPF_ANY);
+}

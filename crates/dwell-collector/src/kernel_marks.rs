@@ -1,0 +1,124 @@
+//! The few kernel functions whose presence in a stack means something.
+use std::fs;
+
+/// What a kernel function in a stack says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mark {
+    /// Entry of an interrupt: what is nearer to the leaf is the interrupt's, not the thread's.
+    Interrupt,
+    /// The timer interrupt's handler.
+    Timer,
+    /// Deferred interrupt work.
+    Softirq,
+    /// The common part of waking: what is nearer to the leaf is our own tracing.
+    Waking,
+}
+
+/// Who a waker's kernel stack shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakerStack {
+    /// The thread itself.
+    Task,
+    /// A timer.
+    Timer,
+    /// Another interrupt, or work it deferred.
+    Interrupt,
+}
+
+/// Address ranges of marked functions, and the tick's address.
+#[derive(Default)]
+pub struct KernelMarks {
+    ranges: Vec<(u64, u64, Mark)>,
+    /// Address of the scheduler's tick; none when kernel symbols are hidden.
+    pub tick_function: Option<u64>,
+}
+
+/// The names the scheduler's tick had over the years.
+const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
+
+fn mark_of(name: &str) -> Option<Mark> {
+    match name {
+        "hrtimer_interrupt" | "run_timer_softirq" | "hrtimer_run_softirq" => Some(Mark::Timer),
+        "handle_softirqs" | "__do_softirq" => Some(Mark::Softirq),
+        "try_to_wake_up" => Some(Mark::Waking),
+        _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => Some(Mark::Interrupt),
+        _ => None,
+    }
+}
+
+impl KernelMarks {
+    /// Reads `/proc/kallsyms` once.
+    pub fn read() -> Self {
+        Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+    }
+
+    fn parse(symbols: &str) -> Self {
+        let mut marks = KernelMarks::default();
+        let mut open: Option<(u64, Mark)> = None;
+        for line in symbols.lines() {
+            let mut parts = line.split_ascii_whitespace();
+            let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next()) else { continue };
+            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|&a| a != 0) else { continue };
+            // The file is sorted by address within the kernel image: a symbol ends where the next begins.
+            if let Some((start, mark)) = open
+                && address > start
+            {
+                marks.ranges.push((start, address, mark));
+                open = None;
+            }
+            if let Some(mark) = mark_of(name) {
+                open = Some((address, mark));
+            }
+            if TICKS.contains(&name) {
+                marks.tick_function.get_or_insert(address);
+            }
+        }
+        marks
+    }
+
+    fn mark(&self, pc: u64) -> Option<Mark> {
+        self.ranges.iter().find(|r| (r.0..r.1).contains(&pc)).map(|r| r.2)
+    }
+
+    /// A thread's kernel stack (leaf first) without the interrupt that came on top of it.
+    pub fn without_interrupt<'a>(&self, pcs: &'a [u64]) -> &'a [u64] {
+        let entry = pcs.iter().position(|&pc| self.mark(pc) == Some(Mark::Interrupt));
+        entry.map_or(pcs, |at| &pcs[at + 1..])
+    }
+
+    /// A waker's kernel stack without our own tracing, and who it shows.
+    pub fn waker<'a>(&self, pcs: &'a [u64]) -> (&'a [u64], WakerStack) {
+        let waking = pcs.iter().position(|&pc| self.mark(pc) == Some(Mark::Waking)).map_or(0, |at| at + 1);
+        let pcs = &pcs[waking..];
+        let marks: Vec<Mark> = pcs.iter().filter_map(|&pc| self.mark(pc)).collect();
+        let who = match marks {
+            m if !m.contains(&Mark::Interrupt) => WakerStack::Task,
+            m if m.contains(&Mark::Timer) => WakerStack::Timer,
+            _ => WakerStack::Interrupt,
+        };
+        (pcs, who)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYMBOLS: &str = "1000 T try_to_wake_up\n1100 T other\n2000 T hrtimer_interrupt\n2100 t x\n3000 T asm_sysvec_apic_timer_interrupt\n3010 T y\n4000 t tick_nohz_handler\n";
+
+    #[test]
+    fn stacks_lose_their_interrupt() {
+        let marks = KernelMarks::parse(SYMBOLS);
+        assert_eq!(marks.tick_function, Some(0x4000));
+        assert_eq!(marks.without_interrupt(&[0x2010, 0x3005, 0x5000]), [0x5000]);
+        assert_eq!(marks.without_interrupt(&[0x1100, 0x5000]), [0x1100, 0x5000]);
+    }
+
+    #[test]
+    fn wakers_are_told_apart() {
+        let marks = KernelMarks::parse(SYMBOLS);
+        assert_eq!(marks.waker(&[0x9000, 0x1010, 0x5000]), (&[0x5000][..], WakerStack::Task));
+        assert_eq!(marks.waker(&[0x1010, 0x2010, 0x3001]).1, WakerStack::Timer);
+        assert_eq!(marks.waker(&[0x1010, 0x3001]).1, WakerStack::Interrupt);
+    }
+}

@@ -1,0 +1,186 @@
+//! Modules: files mapped executable, each read once and shared by all processes that map it.
+use crate::cells::Cells;
+use crate::error::CollectError;
+use crate::programs::Programs;
+use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
+use dwell_elf::step::UnwindInfo;
+use dwell_elf::unwind::{self, CfiSections};
+use dwell_elf::{ElfFile, Segment};
+use hashbrown::HashMap;
+use std::cell::OnceCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Number of a module in this recording.
+pub type ModuleId = u32;
+
+/// What is known of a file mapped executable.
+pub struct Module {
+    /// Path as the first process that mapped it saw it.
+    pub path: String,
+    /// Build id, empty when the file has none.
+    pub build_id: Vec<u8>,
+    /// Index of its table in the kernel, or `TABLE_FRAME_POINTER`.
+    pub table: u32,
+    /// First stated address the table covers.
+    pub text_start: u64,
+    segments: Vec<Segment>,
+    /// Open as long as we run: it stays readable when it is deleted, replaced, or out of sight in
+    /// another mount namespace.
+    file: File,
+    unwind_info: OnceCell<Option<UnwindInfo<'static>>>,
+}
+
+impl Module {
+    /// Stated address of a byte of the file.
+    pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
+        let segment = self.segments.iter().find(|s| file_offset >= s.file_offset && file_offset - s.file_offset < s.file_size)?;
+        Some(segment.stated_address + (file_offset - segment.file_offset))
+    }
+
+    /// A path by which this process can read the file now, however it is called elsewhere.
+    pub fn readable_path(&self) -> PathBuf {
+        PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Full unwind information for stacks that the kernel side could not finish; read on first use.
+    pub fn unwind_info(&self) -> Option<&UnwindInfo<'static>> {
+        self.unwind_info.get_or_init(|| {
+            let bytes = map_file(&self.file)?;
+            let elf = ElfFile::parse(&bytes).ok()?;
+            let sections = CfiSections::find(&elf);
+            let table = unwind::compile_with(&elf, &sections).ok()?;
+            Some(UnwindInfo::with_table(sections.into_owned(), Arc::new(table)))
+        }).as_ref()
+    }
+}
+
+fn map_file(file: &File) -> Option<memmap2::Mmap> {
+    // SAFETY: the file is only read. Another process could truncate it while we read, which would
+    // raise SIGBUS; programs that are running are not truncated but replaced, and every profiler
+    // reads them this way.
+    unsafe { memmap2::Mmap::map(file) }.ok()
+}
+
+#[derive(PartialEq, Eq, Hash)]
+struct FileKey {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified_ns: i128,
+}
+
+/// All modules.
+#[derive(Default)]
+pub struct Modules {
+    modules: Vec<Module>,
+    by_file: HashMap<FileKey, ModuleId>,
+    vdso: Option<ModuleId>,
+    cells: Cells,
+    /// Modules whose unwind information could not be read, with why.
+    pub problems: Vec<String>,
+}
+
+impl Modules {
+    /// The module with this number.
+    pub fn get(&self, id: ModuleId) -> &Module {
+        &self.modules[id as usize]
+    }
+
+    /// The module of an open file; reads it when it is new.
+    pub fn of_file(&mut self, programs: &Programs, file: File, path: &str) -> Result<ModuleId, CollectError> {
+        let meta = file.metadata().map_err(|e| CollectError::from_io(format!("reading {path}"), e, ""))?;
+        let key = FileKey {
+            device: meta.dev(),
+            inode: meta.ino(),
+            size: meta.len(),
+            modified_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()),
+        };
+        if let Some(&id) = self.by_file.get(&key) {
+            return Ok(id);
+        }
+        let bytes = map_file(&file);
+        let id = self.add(programs, path, bytes.as_deref().unwrap_or_default(), file)?;
+        self.by_file.insert(key, id);
+        Ok(id)
+    }
+
+    /// The module of the vDSO, read from a process' memory once: it is the same in all.
+    pub fn vdso(&mut self, programs: &Programs, read: impl FnOnce() -> Option<Vec<u8>>) -> Result<Option<ModuleId>, CollectError> {
+        if self.vdso.is_none()
+            && let Some(image) = read()
+        {
+            let file = memory_file(&image).map_err(|e| CollectError::from_io("keeping the vDSO", e, ""))?;
+            self.vdso = Some(self.add(programs, "[vdso]", &image, file)?);
+        }
+        Ok(self.vdso)
+    }
+
+    fn add(&mut self, programs: &Programs, path: &str, bytes: &[u8], file: File) -> Result<ModuleId, CollectError> {
+        let id = self.modules.len() as ModuleId;
+        let mut module =
+            Module { path: path.into(), build_id: Vec::new(), table: TABLE_FRAME_POINTER, text_start: 0, segments: Vec::new(), file, unwind_info: OnceCell::new() };
+        match ElfFile::parse(bytes) {
+            Ok(elf) => {
+                module.build_id = elf.build_id().unwrap_or_default().to_vec();
+                module.segments = elf.segments().collect();
+                self.load_table(programs, id, &elf, &mut module)?;
+            }
+            Err(error) => self.problems.push(format!("{path}: {error}")),
+        }
+        self.modules.push(module);
+        Ok(id)
+    }
+
+    fn load_table(&mut self, programs: &Programs, id: ModuleId, elf: &ElfFile<'_>, module: &mut Module) -> Result<(), CollectError> {
+        if elf.is_go() {
+            return Ok(()); // Go keeps frame pointers and has no .eh_frame.
+        }
+        let table = match unwind::compile(elf) {
+            Ok(table) if !table.rows.is_empty() => table,
+            Ok(_) => return Ok(()),
+            Err(error) => {
+                self.problems.push(format!("{}: {error}", module.path));
+                return Ok(());
+            }
+        };
+        if id >= MAX_TABLES {
+            module.table = TABLE_NOT_READY;
+            self.problems.push(format!("{}: more than {MAX_TABLES} modules", module.path));
+            return Ok(());
+        }
+        let place: ModuleTable = self.cells.add(programs, &table)?;
+        let words = [place.index_cell, place.index_len, place.rules_cell, place.rules_len];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        programs.set_table(id, &bytes)?;
+        module.table = id;
+        module.text_start = table.text_start;
+        Ok(())
+    }
+}
+
+/// A file that exists only in memory.
+fn memory_file(bytes: &[u8]) -> io::Result<File> {
+    // SAFETY: the name is a NUL-terminated string; the descriptor that comes back is ours alone.
+    let mut file = unsafe {
+        let fd = libc::memfd_create(c"dwell-vdso".as_ptr(), libc::MFD_CLOEXEC);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        File::from_raw_fd(fd)
+    };
+    file.write_all(bytes)?;
+    Ok(file)
+}
+
+/// Opens what is mapped at `start..end` in a process: by its mapping (deleted files too), else by path.
+pub fn open_mapped(pid: u32, start: u64, end: u64, path: &str) -> Option<File> {
+    let by_mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
+    let by_root = format!("/proc/{pid}/root{path}");
+    let path = Path::new(path);
+    File::open(by_mapping).or_else(|_| File::open(by_root)).or_else(|_| File::open(path)).ok()
+}

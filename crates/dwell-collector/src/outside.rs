@@ -1,0 +1,78 @@
+//! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
+use crate::address_space::{AddressSpace, bias};
+use crate::modules::Modules;
+use crate::processes::read_memory_into;
+use dwell_abi::events::MAX_USER_FRAMES;
+use dwell_abi::unwind::StackEnd;
+use dwell_elf::step::{Frame, Module, Registers, Stepper};
+
+/// Most of a sleeping thread's stack that is read at once; what lies beyond is read when needed.
+const FIRST_READ: usize = 16 << 10;
+
+/// A stack as far as it could be walked, innermost frame first.
+pub struct Walked {
+    /// The frames.
+    pub frames: Vec<Frame>,
+    /// Why it ends.
+    pub end: StackEnd,
+}
+
+fn walk(space: &AddressSpace, modules: &Modules, registers: [u64; 17], mut read: impl FnMut(u64) -> Option<u64>) -> Walked {
+    let mapped = space.iter().map(|(start, m)| {
+        let module = m.module.map(|id| modules.get(id));
+        Module {
+            start,
+            end: m.end,
+            bias: module.and_then(|module| bias(start, m, module)).unwrap_or(0),
+            info: module.and_then(|module| module.unwind_info()),
+        }
+    });
+    let mut frames = Vec::new();
+    let registers = Registers::from_dwarf_order(registers);
+    let end = Stepper::new(mapped.collect()).walk(&registers, &mut read, MAX_USER_FRAMES as usize, &mut frames);
+    Walked { frames, end }
+}
+
+/// Walks a copy of a stack that begins at the stack pointer.
+pub fn walk_copy(space: &AddressSpace, modules: &Modules, registers: [u64; 17], copy: &[u8]) -> Walked {
+    let base = registers[usize::from(Registers::RSP)] & !7;
+    let mut beyond = false;
+    let mut walked = walk(space, modules, registers, |address| {
+        let word = word_at(copy, base, address);
+        beyond |= word.is_none() && address >= base;
+        word
+    });
+    if beyond && walked.end == StackEnd::ReadFault {
+        walked.end = StackEnd::ShortCopy;
+    }
+    walked
+}
+
+/// Walks the stack of a thread that sleeps.
+pub fn walk_memory(space: &AddressSpace, modules: &Modules, registers: [u64; 17], pid: u32) -> Walked {
+    let mut base = registers[usize::from(Registers::RSP)] & !7;
+    let mut copy = vec![0; FIRST_READ];
+    let read_at = |base: u64, copy: &mut Vec<u8>| {
+        copy.resize(FIRST_READ, 0);
+        let mut n = read_memory_into(pid, base, copy);
+        if n == 0 {
+            // The end of the stack is nearer than that: read to the end of the page.
+            copy.truncate((4096 - (base & 4095)) as usize);
+            n = read_memory_into(pid, base, copy);
+        }
+        copy.truncate(n);
+    };
+    read_at(base, &mut copy);
+    walk(space, modules, registers, |address| {
+        word_at(&copy, base, address).or_else(|| {
+            base = address & !7;
+            read_at(base, &mut copy);
+            word_at(&copy, base, address)
+        })
+    })
+}
+
+fn word_at(copy: &[u8], base: u64, address: u64) -> Option<u64> {
+    let at = usize::try_from(address.checked_sub(base)?).ok()?;
+    Some(u64::from_ne_bytes(copy.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}

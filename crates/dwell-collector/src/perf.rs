@@ -1,0 +1,167 @@
+//! perf events: our own clock, and the kernel's reports of new executable mappings.
+use crate::error::CollectError;
+use perf_event_open_sys::bindings::{
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_SAMPLE_TID,
+    PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
+};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{Ordering, fence};
+
+const REMEDY: &str = "run as root or with CAP_PERFMON, or lower /proc/sys/kernel/perf_event_paranoid";
+/// Data pages of a ring of mapping reports: 256 KiB hold some 2 000 of them.
+const RING_PAGES: usize = 64;
+const PAGE: usize = 4096;
+
+/// An executable mapping that came to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MapEvent {
+    /// ns of CLOCK_BOOTTIME.
+    pub time: u64,
+    /// Process, root namespace.
+    pub pid: u32,
+    /// First actual address.
+    pub start: u64,
+    /// First actual address past the end.
+    pub end: u64,
+    /// Offset in the file, bytes.
+    pub file_offset: u64,
+    /// Path as the process sees it; `//anon` and names in brackets for memory without a file.
+    pub path: String,
+}
+
+fn open(attr: &mut perf_event_attr, cpu: u32, what: &str) -> Result<OwnedFd, CollectError> {
+    attr.size = size_of::<perf_event_attr>() as u32;
+    attr.type_ = PERF_TYPE_SOFTWARE;
+    // SAFETY: `attr` is a valid attribute of the size it states; the call only reads it.
+    let fd = unsafe { perf_event_open_sys::perf_event_open(attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    if fd < 0 {
+        return Err(CollectError::system(what, REMEDY));
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A timer on one processor that fires every `period_ns`.
+pub fn open_clock(cpu: u32, period_ns: u64) -> Result<OwnedFd, CollectError> {
+    let mut attr = perf_event_attr { config: PERF_COUNT_SW_CPU_CLOCK.into(), ..Default::default() };
+    attr.__bindgen_anon_1.sample_period = period_ns;
+    attr.set_exclude_idle(1);
+    open(&mut attr, cpu, "opening a perf cpu-clock event")
+}
+
+/// A new period for a clock of [`open_clock`].
+pub fn set_period(clock: &OwnedFd, period_ns: u64) {
+    // SAFETY: the ioctl reads one u64 through the pointer, which is valid. A refusal is harmless.
+    unsafe { perf_event_open_sys::ioctls::PERIOD(clock.as_raw_fd(), period_ns) };
+}
+
+/// Reports of new executable mappings on one processor.
+pub struct MapEvents {
+    fd: OwnedFd,
+    base: *mut u8,
+}
+
+// SAFETY: the mapping is owned by this value alone and is only read through &mut self.
+unsafe impl Send for MapEvents {}
+
+impl MapEvents {
+    /// Opens the reports of a processor.
+    pub fn open(cpu: u32) -> Result<Self, CollectError> {
+        let mut attr = perf_event_attr { config: PERF_COUNT_SW_DUMMY.into(), ..Default::default() };
+        attr.set_mmap(1);
+        attr.set_mmap2(1);
+        attr.set_sample_id_all(1);
+        attr.sample_type = u64::from(PERF_SAMPLE_TID) | u64::from(PERF_SAMPLE_TIME);
+        attr.set_use_clockid(1);
+        attr.clockid = libc::CLOCK_BOOTTIME;
+        attr.set_watermark(1);
+        attr.__bindgen_anon_2.wakeup_watermark = 1;
+        let fd = open(&mut attr, cpu, "opening a perf event for new mappings")?;
+        // SAFETY: a fresh shared mapping of the event's ring, at an address the kernel chooses.
+        let base = unsafe {
+            let length = (RING_PAGES + 1) * PAGE;
+            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+        };
+        if base == libc::MAP_FAILED {
+            return Err(CollectError::system("mapping a perf ring", "raise /proc/sys/kernel/perf_event_mlock_kb"));
+        }
+        Ok(MapEvents { fd, base: base.cast() })
+    }
+
+    /// The descriptor to poll for readability.
+    pub fn raw_fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Appends the reports that have come since the last call; returns how many were lost.
+    pub fn drain(&mut self, into: &mut Vec<MapEvent>) -> u64 {
+        let page: *mut perf_event_mmap_page = self.base.cast();
+        // SAFETY: `page` is the ring's control page, mapped as long as self lives; the kernel
+        // writes data_head, we alone write data_tail.
+        let (head, mut tail) = unsafe { (std::ptr::read_volatile(&raw const (*page).data_head), (*page).data_tail) };
+        fence(Ordering::Acquire);
+        let mut lost = 0;
+        let mut record = Vec::new();
+        while tail + 8 <= head {
+            self.copy(tail, 8, &mut record);
+            let size = usize::from(u16::from_ne_bytes([record[6], record[7]]));
+            if size < 8 || tail + size as u64 > head {
+                break;
+            }
+            self.copy(tail, size, &mut record);
+            match u32::from_ne_bytes(record[..4].try_into().expect("four bytes")) {
+                PERF_RECORD_MMAP2 => into.extend(parse_mmap2(&record)),
+                PERF_RECORD_LOST => lost += read_u64(&record, 16).unwrap_or(1),
+                _ => {}
+            }
+            tail += size as u64;
+        }
+        fence(Ordering::SeqCst);
+        // SAFETY: as above; the kernel reads data_tail to know what it may overwrite.
+        unsafe { std::ptr::write_volatile(&raw mut (*page).data_tail, tail) };
+        lost
+    }
+
+    fn copy(&self, from: u64, size: usize, to: &mut Vec<u8>) {
+        const RING: usize = RING_PAGES * PAGE;
+        to.clear();
+        let at = from as usize % RING;
+        let first = size.min(RING - at);
+        // SAFETY: both parts lie inside the data area of RING bytes that follows the control page.
+        unsafe {
+            let data = self.base.add(PAGE);
+            to.extend_from_slice(std::slice::from_raw_parts(data.add(at), first));
+            to.extend_from_slice(std::slice::from_raw_parts(data, size - first));
+        }
+    }
+}
+
+impl Drop for MapEvents {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what open() mapped; nothing borrows it any more.
+        unsafe { libc::munmap(self.base.cast(), (RING_PAGES + 1) * PAGE) };
+    }
+}
+
+fn read_u64(record: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(record.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn read_u32(record: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(record.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Layout in perf_event_open(2), PERF_RECORD_MMAP2, followed by pid, tid and time of sample_id_all.
+fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
+    let (start, length) = (read_u64(record, 16)?, read_u64(record, 24)?);
+    let name = record.get(72..record.len().checked_sub(16)?)?;
+    let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
+    Some(MapEvent {
+        time: read_u64(record, record.len() - 8)?,
+        pid: read_u32(record, 8)?,
+        start,
+        end: start.checked_add(length)?,
+        file_offset: read_u64(record, 32)?,
+        path: String::from_utf8_lossy(name).into_owned(),
+    })
+}

@@ -1,0 +1,221 @@
+//! Processes: who they are and what they have mapped.
+use crate::address_space::{self, AddressSpace, Mapped};
+use crate::error::CollectError;
+use crate::modules::{Modules, open_mapped};
+use crate::perf::MapEvent;
+use crate::programs::Programs;
+use dwell_recording::rows::{MappingRow, ProcessRow};
+use hashbrown::HashMap;
+use std::fs;
+
+/// A process that is or was followed.
+pub struct Process {
+    /// What is written of it.
+    pub row: ProcessRow,
+    /// Its executable mappings.
+    pub space: AddressSpace,
+    renamed_at: u64,
+    dirty: bool,
+    space_dirty: bool,
+}
+
+/// All processes.
+#[derive(Default)]
+pub struct Processes {
+    processes: Vec<Process>,
+    by_pid: HashMap<u32, u32>,
+    new_mappings: Vec<MappingRow>,
+    /// Mappings that did not fit the kernel side's limit.
+    pub mappings_left_out: u64,
+}
+
+fn read_link(path: String) -> String {
+    fs::read_link(path).map(|p| p.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn read_text(path: String) -> String {
+    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+}
+
+impl Processes {
+    /// The live process with this pid.
+    pub fn id_of(&self, pid: u32) -> Option<u32> {
+        self.by_pid.get(&pid).copied()
+    }
+
+    /// A process by its number.
+    pub fn get(&self, id: u32) -> &Process {
+        &self.processes[id as usize]
+    }
+
+    /// Begins a process that exists already: everything is read from `/proc`.
+    pub fn begin(&mut self, pid: u32, start_ns: u64) -> u32 {
+        let id = self.push(ProcessRow { pid, start_ns, ..ProcessRow::default() }, AddressSpace::default());
+        self.read_identity(id);
+        id
+    }
+
+    /// Begins a process that was just forked: it is its parent's copy.
+    pub fn begin_fork(&mut self, pid: u32, ns_pid: u32, parent: u32, name: String, start_ns: u64) -> u32 {
+        let (mut row, space) = match self.by_pid.get(&parent) {
+            Some(&id) => (self.get(id).row.clone(), self.get(id).space.clone()),
+            None => (ProcessRow::default(), AddressSpace::default()),
+        };
+        row = ProcessRow { pid, ns_pid, parent_pid: parent, name, start_ns, end_ns: None, exit_status: None, ..row };
+        self.push(row, space)
+    }
+
+    fn push(&mut self, row: ProcessRow, space: AddressSpace) -> u32 {
+        let id = self.processes.len() as u32;
+        self.by_pid.insert(row.pid, id);
+        self.processes.push(Process { row: ProcessRow { process: id, ..row }, space, renamed_at: 0, dirty: true, space_dirty: false });
+        id
+    }
+
+    /// Reads command line, executable and cgroup, as far as the process still lives.
+    pub fn read_identity(&mut self, id: u32) {
+        let process = &mut self.processes[id as usize];
+        let pid = process.row.pid;
+        let command = read_text(format!("/proc/{pid}/cmdline"));
+        if !command.is_empty() {
+            process.row.command = command.trim_end_matches('\0').replace('\0', " ");
+        }
+        let exe = read_link(format!("/proc/{pid}/exe"));
+        if !exe.is_empty() {
+            process.row.exe = exe.strip_suffix(" (deleted)").unwrap_or(&exe).into();
+        }
+        let cgroup = read_text(format!("/proc/{pid}/cgroup"));
+        if let Some(path) = cgroup.lines().find_map(|l| l.strip_prefix("0::")) {
+            process.row.cgroup = path.into();
+        }
+        let name = read_text(format!("/proc/{pid}/comm"));
+        if !name.is_empty() {
+            process.row.name = name.trim_end().into();
+        }
+        process.dirty = true;
+    }
+
+    /// Sets what only the kernel's reports tell.
+    pub fn report(&mut self, id: u32, ns_pid: u32, parent: u32) {
+        let row = &mut self.processes[id as usize].row;
+        if row.ns_pid != ns_pid || (row.parent_pid == 0 && parent != 0) {
+            (row.ns_pid, row.parent_pid) = (ns_pid, parent);
+            self.processes[id as usize].dirty = true;
+        }
+    }
+
+    /// The process began another program.
+    pub fn exec(&mut self, id: u32, name: String) {
+        let process = &mut self.processes[id as usize];
+        process.row.name = name;
+        process.space.clear_before(process.renamed_at);
+        process.space_dirty = true;
+        self.read_identity(id);
+    }
+
+    /// The process is over.
+    pub fn end(&mut self, programs: &Programs, id: u32, time: u64, status: i32) {
+        let process = &mut self.processes[id as usize];
+        process.row.end_ns = Some(time);
+        process.row.exit_status = Some(status);
+        process.dirty = true;
+        process.space_dirty = false;
+        let pid = process.row.pid;
+        programs.remove_process(pid);
+        if self.by_pid.get(&pid) == Some(&id) {
+            self.by_pid.remove(&pid);
+        }
+    }
+
+    /// Sets a process' name (that of its first thread). The first step of an exec is a new name.
+    pub fn rename(&mut self, id: u32, name: String, time: u64) {
+        let process = &mut self.processes[id as usize];
+        process.renamed_at = process.renamed_at.max(time);
+        if process.row.name != name {
+            process.row.name = name;
+            process.dirty = true;
+        }
+    }
+
+    /// Takes in a new mapping; reads the module when it is new.
+    pub fn map(&mut self, programs: &Programs, modules: &mut Modules, id: u32, event: &MapEvent) -> Result<(), CollectError> {
+        let process = &mut self.processes[id as usize];
+        if process.space.has(event) {
+            return Ok(());
+        }
+        let pid = process.row.pid;
+        let (path, module) = match event.path.as_str() {
+            "[vdso]" => ("[vdso]", modules.vdso(programs, || read_memory(pid, event.start, (event.end - event.start) as usize))?),
+            path if path.starts_with('[') => (path, None),
+            path if path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero") && !path.starts_with("/memfd:") => {
+                let file = open_mapped(pid, event.start, event.end, path);
+                (path, file.map(|f| modules.of_file(programs, f, path)).transpose()?)
+            }
+            _ => ("[anon]", None),
+        };
+        let build_id = module.map_or(String::new(), |m| hex(&modules.get(m).build_id));
+        self.new_mappings.push(MappingRow {
+            process: id,
+            start: event.start,
+            end: event.end,
+            file_offset: event.file_offset,
+            path: path.into(),
+            build_id,
+            start_ns: event.time,
+        });
+        process.space.insert(event.start, Mapped { end: event.end, file_offset: event.file_offset, module, path: path.into(), time: event.time });
+        process.space_dirty = true;
+        Ok(())
+    }
+
+    /// Reads all mappings of a process from `/proc`.
+    pub fn map_all(&mut self, programs: &Programs, modules: &mut Modules, id: u32, time: u64) -> Result<(), CollectError> {
+        let pid = self.get(id).row.pid;
+        for event in address_space::read_maps(pid) {
+            self.map(programs, modules, id, &MapEvent { time, ..event })?;
+        }
+        Ok(())
+    }
+
+    /// Tells the kernel side of address spaces that changed.
+    pub fn publish(&mut self, programs: &Programs, modules: &Modules) -> Result<(), CollectError> {
+        for process in &mut self.processes {
+            if std::mem::take(&mut process.space_dirty) {
+                let (bytes, left_out) = process.space.to_kernel(modules);
+                self.mappings_left_out += left_out as u64;
+                programs.set_process(process.row.pid, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows of processes that changed since the last call.
+    pub fn take_processes(&mut self) -> Vec<ProcessRow> {
+        self.processes.iter_mut().filter_map(|p| std::mem::take(&mut p.dirty).then(|| p.row.clone())).collect()
+    }
+
+    /// Mappings that are new since the last call.
+    pub fn take_mappings(&mut self) -> Vec<MappingRow> {
+        std::mem::take(&mut self.new_mappings)
+    }
+}
+
+/// Lower-case hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Reads another process' memory; None when not all of it can be read.
+pub fn read_memory(pid: u32, address: u64, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    (read_memory_into(pid, address, &mut bytes) == length).then_some(bytes)
+}
+
+/// Reads another process' memory as far as it goes; the number of bytes read.
+pub fn read_memory_into(pid: u32, address: u64, bytes: &mut [u8]) -> usize {
+    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    let remote = libc::iovec { iov_base: address as *mut _, iov_len: bytes.len() };
+    // SAFETY: `local` describes `bytes`, which outlives the call; the remote side is only read.
+    let n = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
+    n.max(0) as usize
+}

@@ -1,0 +1,205 @@
+//! The eBPF programs: load, attach, detach. The only module that names libbpf.
+use crate::error::CollectError;
+use dwell_abi::events::{self, Config};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
+use std::ffi::OsStr;
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+/// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
+#[repr(align(16))]
+struct Aligned<T: ?Sized>(T);
+static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/dwell.bpf.o")));
+
+/// Which clock takes the stacks of running threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The scheduler's own tick: costs next to nothing, but has a fixed phase.
+    Tick,
+    /// A timer of our own on every processor.
+    Timer,
+}
+
+/// The programs in the kernel. Dropping it takes everything back.
+pub struct Programs {
+    // Fields drop in this order: links before the object whose programs they hold.
+    iterator: Link,
+    links: Vec<Link>,
+    clock_events: Vec<OwnedFd>,
+    object: Object,
+    chunk_template: MapHandle,
+}
+
+fn quiet(_level: PrintLevel, _text: String) {}
+
+fn loud(_level: PrintLevel, text: String) {
+    eprint!("{text}");
+}
+
+/// Counters summed over all processors.
+pub type Counters = [u64; events::COUNTERS as usize];
+
+impl Programs {
+    /// Loads the programs and adopts nothing yet. Nothing runs before [`Programs::attach`].
+    pub fn load(config: Config, clock: Clock, ring_bytes: u32) -> Result<Programs, CollectError> {
+        let verbose = std::env::var_os("DWELL_DEBUG_BPF").is_some();
+        libbpf_rs::set_print(Some((PrintLevel::Debug, if verbose { loud } else { quiet })));
+        let chunk_template = new_chunk()?;
+        let mut open = ObjectBuilder::default().open_memory(&OBJECT.0).map_err(CollectError::load)?;
+        prepare(&mut open, &config, clock, &chunk_template, ring_bytes)?;
+        let object = open.load().map_err(CollectError::load)?;
+        let iterator = program(&object, "on_sweep")?.attach_iter_with_opts(libbpf_rs::IterOpts::None).map_err(CollectError::load)?;
+        Ok(Programs { iterator, links: Vec::new(), clock_events: Vec::new(), object, chunk_template })
+    }
+
+    /// Starts the accounting and the clock.
+    pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
+        for name in ["on_fork", "on_exec", "on_rename", "on_waking", "on_switch"] {
+            self.links.push(program(&self.object, name)?.attach().map_err(CollectError::attach)?);
+        }
+        match clock {
+            Clock::Tick => self.links.push(program(&self.object, "on_tick")?.attach().map_err(CollectError::attach)?),
+            Clock::Timer => {
+                for cpu in crate::machine::online_cpus() {
+                    let event = crate::perf::open_clock(cpu, period_ns)?;
+                    let link = program(&self.object, "on_clock")?.attach_perf_event(event.as_raw_fd());
+                    self.links.push(link.map_err(CollectError::attach)?);
+                    self.clock_events.push(event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives our own clock another period near the wanted one, so that it locks to nothing.
+    pub fn jitter_clock(&self, period_ns: u64) {
+        for event in &self.clock_events {
+            crate::perf::set_period(event, crate::recorder::jittered(period_ns));
+        }
+    }
+
+    /// Stops everything but keeps the maps readable.
+    pub fn detach(&mut self) {
+        self.links.clear();
+        self.clock_events.clear();
+    }
+
+    /// Walks over all threads of the system: adopts those of targets, reports those followed.
+    pub fn sweep(&self, flags: u32) -> Result<(), CollectError> {
+        let map = self.map("data.sweep")?;
+        map.update(&0u32.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+        let mut iter = libbpf_rs::Iter::new(&self.iterator).map_err(CollectError::map)?;
+        let mut sink = [0u8; 64];
+        while iter.read(&mut sink).map_err(CollectError::sweep)? > 0 {}
+        Ok(())
+    }
+
+    /// Marks a process as one whose threads the next sweep adopts.
+    pub fn add_target(&self, tgid: u32) -> Result<(), CollectError> {
+        self.map("targets")?.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY).map_err(CollectError::map)
+    }
+
+    /// Replaces what the unwinder knows of a process (`bytes` is C's `struct process_maps`).
+    pub fn set_process(&self, tgid: u32, bytes: &[u8]) -> Result<(), CollectError> {
+        self.map("processes")?.update(&tgid.to_ne_bytes(), bytes, MapFlags::ANY).map_err(CollectError::map)
+    }
+
+    /// Forgets a process' mappings.
+    pub fn remove_process(&self, tgid: u32) {
+        if let Ok(map) = self.map("processes") {
+            let _ = map.delete(&tgid.to_ne_bytes());
+        }
+    }
+
+    /// Sets a module's table.
+    pub fn set_table(&self, index: u32, bytes: &[u8]) -> Result<(), CollectError> {
+        self.map("tables")?.update(&index.to_ne_bytes(), bytes, MapFlags::ANY).map_err(CollectError::map)
+    }
+
+    /// Adds the `number`-th chunk of cells and returns it, to be filled.
+    pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
+        let chunk = if number == 0 {
+            MapHandle::try_from(&self.chunk_template).map_err(CollectError::map)?
+        } else {
+            new_chunk()?
+        };
+        let fd = chunk.as_fd().as_raw_fd();
+        self.map("chunks")?.update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+        Ok(chunk)
+    }
+
+    /// The ring's map, to read records from.
+    pub fn ring(&self) -> Result<libbpf_rs::Map<'_>, CollectError> {
+        self.map("ring")
+    }
+
+    /// The counters, summed over all processors.
+    pub fn counters(&self) -> Result<Counters, CollectError> {
+        let map = self.map("counters")?;
+        let mut sums = [0; events::COUNTERS as usize];
+        for (index, sum) in sums.iter_mut().enumerate() {
+            let values = map.lookup_percpu(&(index as u32).to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+            for bytes in values.into_iter().flatten() {
+                *sum += u64::from_ne_bytes(bytes[..8].try_into().expect("a counter has 8 bytes"));
+            }
+        }
+        Ok(sums)
+    }
+
+    fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
+        // libbpf prefixes the maps of data sections with the object's name: match the end.
+        self.object
+            .maps()
+            .find(|m| m.name() == OsStr::new(name) || m.name().to_string_lossy().ends_with(name))
+            .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no map {name}")))
+    }
+}
+
+fn prepare(open: &mut OpenObject, config: &Config, clock: Clock, chunk: &MapHandle, ring_bytes: u32) -> Result<(), CollectError> {
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        if name.ends_with("rodata.config") {
+            map.set_initial_value(config_bytes(config)).map_err(CollectError::load)?;
+        } else if name == "chunks" {
+            map.set_inner_map_fd(chunk.as_fd()).map_err(CollectError::load)?;
+        } else if name == "ring" {
+            map.set_max_entries(ring_bytes).map_err(CollectError::load)?;
+        } else if name == "scratches" {
+            let entries = crate::machine::possible_cpus() * 4;
+            map.set_max_entries(entries).map_err(CollectError::load)?;
+        }
+    }
+    let unused = if clock == Clock::Tick { "on_clock" } else { "on_tick" };
+    for mut program in open.progs_mut() {
+        if program.name() == OsStr::new(unused) {
+            program.set_autoload(false);
+        }
+    }
+    Ok(())
+}
+
+fn config_bytes(config: &Config) -> &[u8] {
+    // SAFETY: Config is repr(C), made of integers only and has no padding (its size is asserted in C).
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size_of::<Config>()) }
+}
+
+fn new_chunk() -> Result<MapHandle, CollectError> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    MapHandle::create(MapType::Array, Some("dwell_chunk"), 4, 8 << events::CHUNK_SHIFT, 1, &options).map_err(CollectError::load)
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, CollectError> {
+    object
+        .progs_mut()
+        .find(|p| p.name() == OsStr::new(name))
+        .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no program {name}")))
+}
+
+/// A borrowed descriptor of a chunk, for mapping it.
+pub fn chunk_fd(chunk: &MapHandle) -> BorrowedFd<'_> {
+    chunk.as_fd()
+}

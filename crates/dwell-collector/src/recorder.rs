@@ -1,0 +1,603 @@
+//! A recording from start to end.
+use crate::error::CollectError;
+use crate::intern::Place;
+use crate::kernel_marks::KernelMarks;
+use crate::launch::{Launched, pidfd};
+use crate::perf::{MapEvent, MapEvents};
+use crate::programs::{Clock, Programs};
+use crate::records::Record;
+use crate::signals::Signals;
+use crate::state::State;
+use crate::machine;
+use dwell_abi::events::{self, Config, SWEEP_ADOPT, SWEEP_ALL};
+use dwell_recording::meta::{ClockAnchor, Machine, Meta, RecorderCost};
+use dwell_recording::{FORMAT_VERSION, Overwrite, Tables, Writer};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Processes that run already.
+    Pids(Vec<u32>),
+    /// Every process of a cgroup (v2) and below, by its folder.
+    Cgroup(PathBuf),
+    /// The whole system.
+    All,
+    /// A command, started for it.
+    Command(Vec<OsString>),
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to record.
+    pub target: Target,
+    /// Where to write. None: nowhere; [`Recorder::step`] hands the rows out.
+    pub output: Option<PathBuf>,
+    /// Replace a recording that is there already.
+    pub overwrite: bool,
+    /// Mean distance between two stacks of a thread, ns of its time.
+    pub period_ns: u64,
+    /// Which clock takes the stacks of running threads.
+    pub clock: Clock,
+    /// End after this long.
+    pub duration: Option<Duration>,
+    /// Waits at least this long are kept one by one, ns.
+    pub slice_min_ns: u64,
+    /// Bytes of the ring between kernel and recorder; a power of two.
+    pub ring_bytes: u32,
+    /// The command line, for the record.
+    pub command_line: Vec<String>,
+}
+
+/// Period of 99 stacks per thread-second: not a divisor of anything a program does.
+pub const DEFAULT_PERIOD_NS: u64 = 10_101_010;
+/// Waits from 1 ms on are kept one by one: at most 1 000 a second and thread.
+pub const DEFAULT_SLICE_MIN_NS: u64 = 1_000_000;
+/// 16 MiB hold a second of 20 000 stacks.
+pub const DEFAULT_RING_BYTES: u32 = 16 << 20;
+
+/// How often the ring is read.
+const READ_EVERY: Duration = Duration::from_millis(100);
+/// How often a segment is closed: what a killed recorder can lose.
+const SEGMENT_EVERY: Duration = Duration::from_millis(900);
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The target is gone.
+    TargetGone,
+    /// The duration is over.
+    Duration,
+    /// A signal asked for it.
+    Signal,
+}
+
+/// A recording in progress.
+pub struct Recorder {
+    programs: Programs,
+    state: State,
+    writer: Option<Writer>,
+    meta: Meta,
+    next_segment: Instant,
+    map_events: Vec<MapEvents>,
+    early_maps: Vec<MapEvent>,
+    ring_bytes: Rc<RefCell<Vec<u8>>>,
+    signals: Signals,
+    launched: Option<Launched>,
+    watched: Vec<OwnedFd>,
+    options: Options,
+    started: Instant,
+    exit_code: Option<i32>,
+    write_error: Option<dwell_recording::RecordingError>,
+    segments_lost: u64,
+}
+
+impl Recorder {
+    /// Attaches. When it returns, everything the target does is recorded; a command waits for
+    /// [`Recorder::run`].
+    pub fn start(options: Options) -> Result<Recorder, CollectError> {
+        machine::raise_file_limit();
+        let signals = Signals::take()?;
+        let launched = match &options.target {
+            Target::Command(words) => Some(Launched::prepare(words, signals.mask_before())?),
+            _ => None,
+        };
+        let marks = KernelMarks::read();
+        let clock = if options.clock == Clock::Tick && marks.tick_function.is_none() { Clock::Timer } else { options.clock };
+        let options = Options { clock, ..options };
+        let programs = Programs::load(config(&options, &marks), clock, options.ring_bytes)?;
+        let map_events: Result<Vec<_>, _> = machine::online_cpus().into_iter().map(MapEvents::open).collect();
+        let meta = first_meta(&options);
+        let overwrite = if options.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
+        let writer = options.output.as_ref().map(|o| Writer::create_with(o, meta.clone(), overwrite)).transpose()?;
+        let mut recorder = Recorder {
+            state: State::new(marks, options.period_ns, options.period_ns),
+            programs,
+            writer,
+            meta,
+            next_segment: Instant::now() + SEGMENT_EVERY,
+            map_events: map_events?,
+            early_maps: Vec::new(),
+            ring_bytes: Rc::default(),
+            signals,
+            launched,
+            watched: Vec::new(),
+            options,
+            started: Instant::now(),
+            exit_code: None,
+            write_error: None,
+            segments_lost: 0,
+        };
+        recorder.adopt()?;
+        Ok(recorder)
+    }
+
+    fn adopt(&mut self) -> Result<(), CollectError> {
+        let pids = self.target_pids()?;
+        let now = machine::boottime_ns();
+        for &pid in &pids {
+            let process = self.state.processes.begin(pid, now);
+            self.state.processes.map_all(&self.programs, &mut self.state.modules, process, now)?;
+            self.programs.add_target(pid)?;
+        }
+        self.state.processes.publish(&self.programs, &self.state.modules)?;
+        self.programs.attach(self.options.clock, self.options.period_ns)?;
+        self.meta.start_ns = machine::boottime_ns();
+        self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
+        self.pump()?;
+        self.started = Instant::now();
+        Ok(())
+    }
+
+    fn target_pids(&mut self) -> Result<Vec<u32>, CollectError> {
+        let pids = match &self.options.target {
+            Target::Pids(pids) => pids.clone(),
+            Target::Cgroup(path) => crate::cgroup::processes(path)?,
+            Target::Command(_) => self.launched.iter().map(|l| l.pid).collect(),
+            Target::All => return Ok(Vec::new()),
+        };
+        if !matches!(self.options.target, Target::Cgroup(_)) {
+            for &pid in &pids {
+                let remedy = "check the process id: `pgrep -a NAME` lists them";
+                self.watched.push(pidfd(pid).map_err(|e| CollectError::from_io(format!("process {pid}"), e, remedy))?);
+            }
+        }
+        Ok(pids)
+    }
+
+    /// The process id of a launched command.
+    pub fn launched_pid(&self) -> Option<u32> {
+        self.launched.as_ref().map(|l| l.pid)
+    }
+
+    /// Lets a launched command run.
+    pub fn go(&mut self) -> Result<(), CollectError> {
+        match (&mut self.launched, &self.options.target) {
+            (Some(launched), Target::Command(words)) => launched.go(&words[0]),
+            _ => Ok(()),
+        }
+    }
+
+    /// Records for up to a tenth of a second and says what has come of it. Call it until it says
+    /// [`Step::Ended`].
+    pub fn step(&mut self) -> Result<Step, CollectError> {
+        self.wait()?;
+        self.pump()?;
+        if let Some(ended) = self.ended() {
+            return Ok(Step::Ended(ended));
+        }
+        if Instant::now() < self.next_segment {
+            return Ok(Step::Progress(self.progress()));
+        }
+        self.next_segment = Instant::now() + SEGMENT_EVERY;
+        Ok(match self.segment()? {
+            Some(rows) => Step::Rows(Box::new(rows)),
+            None => Step::Progress(self.progress()),
+        })
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { elapsed: self.started.elapsed(), threads: self.state.threads.len() }
+    }
+
+    fn ended(&mut self) -> Option<Ended> {
+        while let Some(signal) = self.signals.next() {
+            match (signal, &self.launched) {
+                (libc::SIGCHLD, _) => {}
+                // The terminal sends Ctrl-C to the command too: it decides what to do with it.
+                (libc::SIGINT, Some(_)) if self.exit_code.is_none() => {}
+                (libc::SIGTERM | libc::SIGHUP, Some(launched)) => launched.signal(signal),
+                _ => return Some(Ended::Signal),
+            }
+        }
+        if let Some(launched) = &self.launched {
+            self.exit_code = self.exit_code.or_else(|| launched.exit_code(false));
+            if self.exit_code.is_some() {
+                return Some(Ended::TargetGone);
+            }
+        } else if matches!(self.options.target, Target::Pids(_)) && self.watched.iter().all(|fd| is_readable(fd.as_raw_fd())) {
+            return Some(Ended::TargetGone);
+        }
+        self.options.duration.is_some_and(|d| self.started.elapsed() >= d).then_some(Ended::Duration)
+    }
+
+    /// Waits for something to happen.
+    fn wait(&self) -> Result<(), CollectError> {
+        let ring = self.programs.ring()?;
+        let mut timeout = READ_EVERY;
+        if let Some(duration) = self.options.duration {
+            timeout = timeout.min(duration.saturating_sub(self.started.elapsed()));
+        }
+        let fds = [ring.as_fd().as_raw_fd(), self.signals.raw_fd()];
+        let maps = self.map_events.iter().map(MapEvents::raw_fd);
+        let watched = self.watched.iter().map(AsRawFd::as_raw_fd);
+        poll(fds.into_iter().chain(maps).chain(watched), timeout);
+        Ok(())
+    }
+
+    /// Takes in what has come: mappings and records in the order of their times.
+    fn pump(&mut self) -> Result<(), CollectError> {
+        let mut maps = std::mem::take(&mut self.early_maps);
+        for events in &mut self.map_events {
+            self.state.losses.map_events += events.drain(&mut maps);
+        }
+        maps.sort_by_key(|m| m.time);
+        self.read_ring()?;
+        let bytes = std::mem::take(&mut *self.ring_bytes.borrow_mut());
+        let mut rest = maps.into_iter().peekable();
+        let mut at = 0;
+        while let Some((record, next)) = next_record(&bytes, at) {
+            at = next;
+            let Some(record) = Record::parse(record) else { continue };
+            while let Some(event) = rest.next_if(|m| m.time <= record.time()) {
+                self.map(event)?;
+            }
+            self.state.record(&self.programs, record)?;
+        }
+        for event in rest {
+            self.map(event)?;
+        }
+        let mut bytes = bytes;
+        bytes.clear();
+        *self.ring_bytes.borrow_mut() = bytes;
+        self.state.processes.publish(&self.programs, &self.state.modules)
+    }
+
+    /// A mapping of a process that is not known yet may be that of a child whose birth is still in
+    /// the ring: it is tried again for a while.
+    fn map(&mut self, event: MapEvent) -> Result<(), CollectError> {
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        if !self.state.map_event(&self.programs, &event)? && event.time + PATIENCE_NS > machine::boottime_ns() {
+            self.early_maps.push(event);
+        }
+        Ok(())
+    }
+
+    /// Copies the records that wait in the ring, each after its length.
+    fn read_ring(&self) -> Result<(), CollectError> {
+        let map = self.programs.ring()?;
+        let into = self.ring_bytes.clone();
+        let mut builder = libbpf_rs::RingBufferBuilder::new();
+        builder
+            .add(&map, move |record| {
+                let mut bytes = into.borrow_mut();
+                bytes.extend_from_slice(&(record.len() as u64).to_ne_bytes());
+                bytes.extend_from_slice(record);
+                0
+            })
+            .map_err(CollectError::Map)?;
+        builder.build().and_then(|ring| ring.consume()).map_err(CollectError::Map)
+    }
+
+    fn segment(&mut self) -> Result<Option<Tables>, CollectError> {
+        if let Target::Cgroup(path) = self.options.target.clone() {
+            self.adopt_newcomers(&path)?;
+        }
+        self.programs.sweep(0)?;
+        self.pump()?;
+        self.state.open_waits(false);
+        self.programs.jitter_clock(self.options.period_ns);
+        self.fill_meta()?;
+        self.meta.end_ns = machine::boottime_ns();
+        Ok(self.write_segment())
+    }
+
+    /// Writes what was gathered, or returns it when there is nowhere to write. A disk that is full
+    /// does not end the recording: what was written stays, what is not is counted, and the error is
+    /// told at the end.
+    fn write_segment(&mut self) -> Option<Tables> {
+        let rows = self.state.take_rows();
+        let Some(writer) = &mut self.writer else {
+            return Some(Tables { meta: self.meta.clone(), ..rows });
+        };
+        writer.meta_mut().clone_from(&self.meta);
+        if let Err(error) = append(writer, rows).and_then(|()| writer.close_segment()) {
+            self.segments_lost += 1;
+            self.write_error.get_or_insert(error);
+        }
+        None
+    }
+
+    fn adopt_newcomers(&mut self, cgroup: &std::path::Path) -> Result<(), CollectError> {
+        let pids = crate::cgroup::processes(cgroup).unwrap_or_default();
+        let new: Vec<u32> = pids.into_iter().filter(|&pid| self.state.processes.id_of(pid).is_none()).collect();
+        for &pid in &new {
+            self.programs.add_target(pid)?;
+        }
+        if !new.is_empty() {
+            self.programs.sweep(SWEEP_ADOPT)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the recording: takes everything back from the kernel and writes the rest.
+    pub fn finish(mut self) -> Result<Finished, CollectError> {
+        self.settle()?;
+        self.programs.sweep(SWEEP_ALL)?;
+        self.programs.detach();
+        self.pump()?;
+        self.state.open_waits(true);
+        self.fill_meta()?;
+        let meta = &mut self.meta;
+        meta.end_ns = machine::boottime_ns();
+        meta.exit_code = self.exit_code;
+        self.write_segment();
+        let Some(writer) = self.writer else {
+            return Err(CollectError::Internal("a recording without an output cannot be finished".into()));
+        };
+        Ok(Finished {
+            exit_code: self.exit_code,
+            write_error: self.write_error,
+            problems: std::mem::take(&mut self.state.modules.problems),
+            writer,
+            state: self.state,
+        })
+    }
+
+    /// A process that has just ended still has its last switch before it: gives it a moment, so that
+    /// its sums are complete.
+    fn settle(&mut self) -> Result<(), CollectError> {
+        let deadline = Instant::now() + Duration::from_millis(50);
+        let alive = |state: &State, pid: u32| state.processes.id_of(pid).is_some();
+        while let Some(pid) = self.launched_pid() {
+            self.pump()?;
+            if self.exit_code.is_none() || !alive(&self.state, pid) || Instant::now() > deadline {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    fn fill_meta(&mut self) -> Result<(), CollectError> {
+        let counters = self.programs.counters()?;
+        let losses = self.state.losses;
+        let left_out = self.state.processes.mappings_left_out;
+        let segments_lost = self.segments_lost;
+        let meta = &mut self.meta;
+        meta.recorder = RecorderCost { cpu_ns: machine::own_cpu_ns(), peak_rss_bytes: machine::peak_rss_bytes(), bpf_ns: None };
+        let kinds = [
+            (events::RECORD_RUNNING, "running_stacks"),
+            (events::RECORD_WAIT, "waits"),
+            (events::RECORD_WAIT_STACK, "wait_stacks"),
+            (events::RECORD_WAKER, "waker_stacks"),
+            (events::RECORD_SITE, "site_sums"),
+            (events::RECORD_THREAD, "thread_sums"),
+            (events::RECORD_FORK, "forks"),
+            (events::RECORD_EXEC, "execs"),
+            (events::RECORD_RENAME, "renames"),
+        ];
+        for (kind, name) in kinds {
+            meta.produced.insert(name.into(), counters[(events::COUNTER_PRODUCED + kind) as usize]);
+            meta.losses.insert(name.into(), counters[(events::COUNTER_LOST + kind) as usize]);
+        }
+        let others = [
+            ("stacks_without_buffer", counters[events::COUNTER_NO_SCRATCH as usize]),
+            ("stacks_not_scheduled", counters[events::COUNTER_NO_TASK_WORK as usize]),
+            ("threads_not_followed", counters[events::COUNTER_NO_STORAGE as usize]),
+            ("records_without_thread", losses.orphans),
+            ("wait_stacks_missing", losses.stacks_missing),
+            ("mapping_reports", losses.map_events),
+            ("mappings_left_out", left_out),
+            ("segments_not_written", segments_lost),
+        ];
+        for (name, n) in others {
+            meta.losses.insert(name.into(), n);
+        }
+        Ok(())
+    }
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Time since it began.
+    pub elapsed: Duration,
+    /// Threads seen so far.
+    pub threads: usize,
+}
+
+/// A recording whose data is written, but for the names.
+pub struct Finished {
+    /// To append the symbols, and to finish.
+    pub writer: Writer,
+    /// Exit code of a launched command.
+    pub exit_code: Option<i32>,
+    /// The first error of writing, when there was one.
+    pub write_error: Option<dwell_recording::RecordingError>,
+    /// Modules whose unwind information could not be read.
+    pub problems: Vec<String>,
+    state: State,
+}
+
+/// Frames of one origin that want a name: `(frame, address)`, sorted by address.
+pub struct Unnamed {
+    /// Where the names are to be found.
+    pub origin: Origin,
+    /// Frame number and address.
+    pub frames: Vec<(u32, u64)>,
+}
+
+/// Where names are to be found.
+pub enum Origin {
+    /// A file; addresses are stated ones.
+    Module {
+        /// A path that this process can read as long as the [`Finished`] lives.
+        file: PathBuf,
+        /// Path as the target sees it.
+        path: String,
+        /// Its build id.
+        build_id: Vec<u8>,
+    },
+    /// The kernel.
+    Kernel,
+    /// Code written at run time by a process.
+    Jit {
+        /// Process id in the root PID namespace.
+        pid: u32,
+        /// Process id in its own PID namespace.
+        ns_pid: u32,
+    },
+}
+
+/// What a [`Recorder::step`] came to.
+pub enum Step {
+    /// Nothing to tell.
+    Progress(Progress),
+    /// The rows of about a second, for a recording that is not written.
+    Rows(Box<Tables>),
+    /// It is over: call [`Recorder::finish`], or drop the recorder.
+    Ended(Ended),
+}
+
+fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::RecordingError> {
+    writer.append(rows.processes)?;
+    writer.append(rows.threads)?;
+    writer.append(rows.mappings)?;
+    writer.append(rows.frames)?;
+    writer.append(rows.stacks)?;
+    writer.append(rows.sites)?;
+    writer.append(rows.site_times)?;
+    writer.append(rows.samples)?;
+    writer.append(rows.slices)?;
+    writer.append(rows.events)
+}
+
+impl Recorder {
+    /// Frames from number `first` on that want a name.
+    pub fn unnamed(&self, first: usize) -> Vec<Unnamed> {
+        unnamed(&self.state, first)
+    }
+}
+
+impl Finished {
+    /// All frames that want a name.
+    pub fn unnamed(&self) -> Vec<Unnamed> {
+        unnamed(&self.state, 0)
+    }
+
+    /// Number of threads that were seen.
+    pub fn threads(&self) -> usize {
+        self.state.threads.len()
+    }
+}
+
+fn unnamed(state: &State, first: usize) -> Vec<Unnamed> {
+    let mut groups: BTreeMap<(u8, u32), Vec<(u32, u64)>> = BTreeMap::new();
+    for (frame, &place) in state.interner.places().iter().enumerate().skip(first) {
+        let (key, address) = match place {
+            Place::User { module, address } => ((0, module), address),
+            Place::Kernel(address) => ((1, 0), address),
+            Place::Jit { process, address } => ((2, process), address),
+            Place::Unknown { .. } => continue,
+        };
+        groups.entry(key).or_default().push((frame as u32, address));
+    }
+    let groups = groups.into_iter().map(|((kind, id), mut frames)| {
+        frames.sort_by_key(|f| f.1);
+        Unnamed { origin: origin(state, kind, id), frames }
+    });
+    groups.collect()
+}
+
+fn origin(state: &State, kind: u8, id: u32) -> Origin {
+    match kind {
+        0 => {
+            let module = state.modules.get(id);
+            Origin::Module { file: module.readable_path(), path: module.path.clone(), build_id: module.build_id.clone() }
+        }
+        1 => Origin::Kernel,
+        _ => {
+            let row = &state.processes.get(id).row;
+            Origin::Jit { pid: row.pid, ns_pid: row.ns_pid }
+        }
+    }
+}
+
+fn config(options: &Options, marks: &KernelMarks) -> Config {
+    let keep = machine::tick_ns() as f64 / options.period_ns as f64;
+    Config {
+        period_ns: options.period_ns,
+        slice_min_ns: options.slice_min_ns,
+        tick_function: marks.tick_function.unwrap_or(u64::MAX),
+        ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
+        tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
+        follow_all: u8::from(matches!(options.target, Target::All)),
+        have_task_work: u8::from(machine::has_kfunc("bpf_task_work_schedule_resume_impl")),
+        pad: [0; 2],
+    }
+}
+
+fn first_meta(options: &Options) -> Meta {
+    let [host, kernel, arch] = machine::names();
+    let target = match &options.target {
+        Target::Pids(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("pid {}", pids.join(", "))
+        }
+        Target::Cgroup(path) => format!("cgroup {}", path.display()),
+        Target::All => "whole system".into(),
+        Target::Command(words) => words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" "),
+    };
+    Meta {
+        format_version: FORMAT_VERSION,
+        tool: concat!("dwell ", env!("CARGO_PKG_VERSION")).into(),
+        machine: Machine { host, kernel, arch, cpus: machine::online_cpus().len() as u32 },
+        clock: ClockAnchor { boottime_ns: machine::boottime_ns(), realtime_ns: machine::realtime_ns() },
+        target,
+        command_line: options.command_line.clone(),
+        period_ns: options.period_ns,
+        start_ns: machine::boottime_ns(),
+        ..Meta::default()
+    }
+}
+
+fn next_record(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
+    let length = u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?) as usize;
+    Some((bytes.get(at + 8..at + 8 + length)?, at + 8 + length))
+}
+
+fn poll(fds: impl Iterator<Item = RawFd>, timeout: Duration) {
+    let mut fds: Vec<libc::pollfd> = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    // SAFETY: `fds` is a valid array of its length; an interruption only means an early return.
+    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout.as_millis() as i32) };
+}
+
+fn is_readable(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid pollfd; returns at once.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}
+
+/// A period within 5 % of `period_ns`, another one at every call.
+pub(crate) fn jittered(period_ns: u64) -> u64 {
+    let noise = machine::boottime_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
+    period_ns - period_ns / 20 + period_ns / 10 * noise / 65536
+}

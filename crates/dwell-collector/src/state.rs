@@ -1,0 +1,471 @@
+//! Records in, rows out: what is known of the target while it is recorded.
+use crate::address_space::AddressSpace;
+use crate::error::CollectError;
+use crate::intern::{Interner, Place};
+use crate::kernel_marks::{KernelMarks, WakerStack};
+use crate::modules::Modules;
+use crate::outside::{self, Walked};
+use crate::perf::MapEvent;
+use crate::processes::{Processes, hex};
+use crate::programs::Programs;
+use crate::records::{Record, Trail, comm};
+use crate::sampling;
+use crate::threads::{OwedWait, Threads, Waker};
+use dwell_abi::events::*;
+use dwell_abi::unwind::StackEnd;
+use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, state};
+use dwell_recording::Tables;
+
+/// Everything known of the target.
+pub struct State {
+    /// Its processes.
+    pub processes: Processes,
+    /// Its threads.
+    pub threads: Threads,
+    /// The files it has mapped.
+    pub modules: Modules,
+    /// Frames and stacks.
+    pub interner: Interner,
+    marks: KernelMarks,
+    period_ns: u64,
+    /// What a stack of a running thread stands for before scaling, ns.
+    running_weight_ns: u64,
+    samples: Vec<SampleRow>,
+    slices: Vec<SliceRow>,
+    events: Vec<EventRow>,
+    /// Things that were lost on this side, by name.
+    pub losses: Losses,
+}
+
+/// What was lost on the way from records to rows.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Losses {
+    /// Records of threads that are not known (their first record was lost).
+    pub orphans: u64,
+    /// Waits whose stack never came.
+    pub stacks_missing: u64,
+    /// Mapping reports the kernel dropped.
+    pub map_events: u64,
+}
+
+impl State {
+    /// Knows nothing yet.
+    pub fn new(marks: KernelMarks, period_ns: u64, running_weight_ns: u64) -> Self {
+        State {
+            processes: Processes::default(),
+            threads: Threads::default(),
+            modules: Modules::default(),
+            interner: Interner::default(),
+            marks,
+            period_ns,
+            running_weight_ns,
+            samples: Vec::new(),
+            slices: Vec::new(),
+            events: Vec::new(),
+            losses: Losses::default(),
+        }
+    }
+
+    /// Takes in a record.
+    pub fn record(&mut self, programs: &Programs, record: Record<'_>) -> Result<(), CollectError> {
+        match record {
+            Record::Stack(head, trail) => match head.kind {
+                RECORD_RUNNING => self.running(&head, trail),
+                RECORD_WAKER => self.waker(&head, trail),
+                _ => self.owed_stack(&head, trail),
+            },
+            Record::Wait(head, trail) => self.wait(head, trail),
+            Record::Site(record) => match self.threads.id_of(record.tid) {
+                Some(thread) => self.threads.site_sums(thread, &record),
+                None => self.losses.orphans += 1,
+            },
+            Record::Thread(record) => self.thread_report(programs, record)?,
+            Record::Task(record) => self.task(&record),
+        }
+        Ok(())
+    }
+
+    /// Takes in a new mapping. False: its process is not known (yet).
+    pub fn map_event(&mut self, programs: &Programs, event: &MapEvent) -> Result<bool, CollectError> {
+        let Some(process) = self.processes.id_of(event.pid) else { return Ok(false) };
+        self.processes.map(programs, &mut self.modules, process, event)?;
+        Ok(true)
+    }
+
+    fn thread_report(&mut self, programs: &Programs, record: Box<ThreadRecord>) -> Result<(), CollectError> {
+        let thread = match self.threads.id_of(record.tid) {
+            Some(thread) => thread,
+            None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => return Ok(()),
+            None => self.discover(programs, &record)?,
+        };
+        let process = self.threads.get_mut(thread).row.process;
+        self.processes.report(process, record.ns_tgid, record.parent);
+        let (ended, leader, time, status) = (record.ended != 0, record.tid == record.tgid, record.time, record.exit_code);
+        let name = comm(&record.comm);
+        if leader {
+            self.processes.rename(process, name.clone(), 0);
+        }
+        self.threads.report(thread, record, name);
+        if ended {
+            self.flush_owed(thread);
+            self.event(time, Some(thread), "exit", String::new());
+            if leader {
+                self.processes.end(programs, process, time, status);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread that lived before the recording began.
+    fn discover(&mut self, programs: &Programs, record: &ThreadRecord) -> Result<u32, CollectError> {
+        let process = match self.processes.id_of(record.tgid) {
+            Some(process) => process,
+            None => {
+                let process = self.processes.begin(record.tgid, record.start);
+                if record.site_flags & SITE_KTHREAD == 0 {
+                    self.processes.map_all(programs, &mut self.modules, process, record.start)?;
+                }
+                process
+            }
+        };
+        Ok(self.threads.begin(ThreadRow {
+            process,
+            tid: record.tid,
+            ns_tid: record.ns_tid,
+            name: comm(&record.comm),
+            start_ns: record.start,
+            until_ns: record.start,
+            ..ThreadRow::default()
+        }))
+    }
+
+    fn task(&mut self, record: &TaskRecord) {
+        let name = comm(&record.comm);
+        match record.kind {
+            RECORD_FORK => {
+                let process = match self.processes.id_of(record.tgid) {
+                    Some(process) if record.tid != record.tgid => process,
+                    _ => self.processes.begin_fork(record.tgid, record.ns_tid, record.other_tgid, name.clone(), record.time),
+                };
+                let thread = self.threads.begin(ThreadRow {
+                    process,
+                    tid: record.tid,
+                    ns_tid: record.ns_tid,
+                    name,
+                    start_ns: record.time,
+                    until_ns: record.time,
+                    ..ThreadRow::default()
+                });
+                let parent = self.threads.id_of(record.other_tid);
+                self.event(record.time, parent, "fork", format!("thread {thread}, tid {}", record.tid));
+            }
+            RECORD_EXEC => {
+                self.threads.change_tid(record.other_tid, record.tid);
+                if let Some(process) = self.processes.id_of(record.tgid) {
+                    self.processes.exec(process, name.clone());
+                }
+                let thread = self.threads.id_of(record.tid);
+                self.event(record.time, thread, "exec", name);
+            }
+            _ => {
+                let leader = self.processes.id_of(record.tgid).filter(|_| record.tid == record.tgid);
+                if let Some(process) = leader {
+                    self.processes.rename(process, name.clone(), record.time);
+                }
+                if let Some(thread) = self.threads.id_of(record.tid) {
+                    self.threads.rename(thread, name.clone());
+                    self.event(record.time, Some(thread), "rename", name);
+                }
+            }
+        }
+    }
+
+    fn event(&mut self, time_ns: u64, thread: Option<u32>, kind: &str, detail: String) {
+        self.events.push(EventRow { time_ns, thread, kind: kind.into(), detail });
+    }
+
+    // ---- stacks ----
+
+    fn running(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(head.tid) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let kernel = self.marks.without_interrupt(&kernel).to_vec();
+        let stack = self.joined_stack(head.tgid, head.end, trail, &kernel);
+        self.samples.push(SampleRow {
+            time_ns: head.time,
+            thread,
+            cpu: head.cpu,
+            state: state::RUNNING.into(),
+            stack,
+            site: None,
+            weight_ns: self.running_weight_ns,
+        });
+    }
+
+    /// The number of a stack of a process: its user part from the record, on top the kernel part.
+    fn joined_stack(&mut self, pid: u32, end: u8, trail: Trail<'_>, kernel: &[u64]) -> u32 {
+        let process = self.processes.id_of(pid);
+        let mut end = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
+        let mut frames: Vec<u32> = Vec::new();
+        match process {
+            Some(id) => {
+                let walked = trail.raw().map(|(regs, copy)| {
+                    outside::walk_copy(&self.processes.get(id).space, &self.modules, regs.regs, copy)
+                });
+                match walked {
+                    Some(walked) if walked.end == StackEnd::Complete || walked.frames.len() >= trail.user().count() => {
+                        end = walked.end;
+                        self.push_walked(id, &walked, &mut frames);
+                    }
+                    _ => self.push_pcs(id, trail.user(), &mut frames),
+                }
+            }
+            None if end != StackEnd::NoUser => end = StackEnd::NoMapping,
+            None => {}
+        }
+        frames.reverse();
+        frames.extend(kernel.iter().rev().enumerate().map(|(i, &pc)| {
+            // All but the leaf are return addresses.
+            let address = if i + 1 == kernel.len() { pc } else { pc - 1 };
+            self.interner.frame(Place::Kernel(address))
+        }));
+        self.interner.stack(frames, end.name())
+    }
+
+    fn push_walked(&mut self, process: u32, walked: &Walked, frames: &mut Vec<u32>) {
+        for frame in &walked.frames {
+            let address = frame.pc.wrapping_sub(u64::from(frame.is_return_address));
+            let place = self.place(process, address);
+            frames.push(self.interner.frame(place));
+        }
+    }
+
+    fn push_pcs(&mut self, process: u32, pcs: impl Iterator<Item = u64>, frames: &mut Vec<u32>) {
+        for (i, pc) in pcs.enumerate() {
+            // The kernel side does not say which pcs a signal interrupted; one too low is still inside
+            // the same instruction's function but for its first one.
+            let place = self.place(process, if i == 0 { pc } else { pc.wrapping_sub(1) });
+            frames.push(self.interner.frame(place));
+        }
+    }
+
+    fn place(&self, process: u32, address: u64) -> Place {
+        place(&self.processes.get(process).space, &self.modules, process, address)
+    }
+
+    // ---- waits ----
+
+    fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(head.peer) else { return };
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let (kernel, who) = self.marks.waker(&kernel);
+        let kernel = kernel.to_vec();
+        let interrupt = match who {
+            WakerStack::Task => "",
+            WakerStack::Timer => "[timer]",
+            WakerStack::Interrupt => "[irq]",
+        };
+        let stack = if who == WakerStack::Task {
+            self.joined_stack(head.tgid, head.end, trail, &kernel)
+        } else {
+            self.joined_stack(head.tgid, StackEnd::NoUser as u8, Trail::default(), &kernel)
+        };
+        self.threads.get_mut(thread).waker = Waker { wait: head.seq, stack: Some(stack), interrupt };
+    }
+
+    fn wait(&mut self, record: WaitRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(record.tid) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let preempted = record.site_flags & SITE_PREEMPTED != 0;
+        let kernel = if preempted { self.marks.without_interrupt(&kernel).to_vec() } else { kernel };
+        let waker = self.threads.get_mut(thread).waker.clone();
+        let waker = if waker.wait == record.wait { waker } else { Waker::default() };
+        if record.flags & WAIT_STACK_FOLLOWS != 0 {
+            self.threads.get_mut(thread).owed.push(OwedWait { record, kernel, waker });
+            return;
+        }
+        let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
+        let kthread = record.site_flags & SITE_KTHREAD != 0;
+        let stack = (taken && kthread)
+            .then(|| self.joined_stack(record.tgid, StackEnd::NoUser as u8, Trail::default(), &kernel));
+        if taken && stack.is_none() {
+            self.losses.stacks_missing += 1;
+        }
+        self.finish_wait(thread, &record, stack, &waker);
+    }
+
+    fn owed_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(head.tid) else { return };
+        let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
+        for wait in owed {
+            let stack = self.joined_stack(head.tgid, head.end, trail, &wait.kernel);
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+        }
+    }
+
+    /// Waits whose stack will not come any more.
+    fn flush_owed(&mut self, thread: u32) {
+        for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
+            self.losses.stacks_missing += 1;
+            self.finish_wait(thread, &wait.record, None, &wait.waker);
+        }
+    }
+
+    fn finish_wait(&mut self, thread: u32, record: &WaitRecord, stack: Option<u32>, waker: &Waker) {
+        let site = self.threads.site(thread, record.into());
+        let sampled = record.flags & WAIT_SAMPLED != 0;
+        let duration = record.end.saturating_sub(record.start);
+        if let Some(stack) = stack {
+            let preempted = record.site_flags & SITE_PREEMPTED != 0;
+            self.samples.push(SampleRow {
+                time_ns: record.end,
+                thread,
+                cpu: record.cpu,
+                state: if preempted { state::RUNNABLE } else { state::BLOCKED }.into(),
+                stack,
+                site: Some(site),
+                weight_ns: if sampled { sampling::weight(duration, self.period_ns) } else { 0 },
+            });
+        }
+        let known = record.waker_kind != WAKER_NONE;
+        let interrupt = match (waker.stack, waker.interrupt) {
+            (None, _) if record.waker_kind == WAKER_IRQ => "[irq]",
+            (_, name) => name,
+        };
+        let waker_tid = (known && interrupt.is_empty() && record.waker_tid != 0).then_some(record.waker_tid);
+        self.slices.push(SliceRow {
+            thread,
+            site,
+            start_ns: record.start,
+            blocked_ns: record.wake.saturating_sub(record.start),
+            runnable_ns: record.end.saturating_sub(record.wake),
+            cpu: record.cpu,
+            stack,
+            waker_tid,
+            waker_thread: waker_tid.and_then(|tid| self.threads.id_of(tid)),
+            waker_name: if !known {
+                String::new()
+            } else if interrupt.is_empty() {
+                comm(&record.waker_comm)
+            } else {
+                interrupt.into()
+            },
+            waker_stack: waker.stack.filter(|_| known),
+        });
+    }
+
+    /// Threads that wait now: their stack is read from outside. With `closing` the waits themselves
+    /// are written too, as far as they got.
+    pub fn open_waits(&mut self, closing: bool) {
+        let waiting: Vec<u32> = self.threads.iter().filter(|(_, t)| is_waiting(t, closing)).map(|(id, _)| id).collect();
+        for thread in waiting {
+            self.open_wait(thread, closing);
+        }
+    }
+
+    fn open_wait(&mut self, thread: u32, closing: bool) {
+        let t = self.threads.get_mut(thread);
+        let Some(last) = t.last.clone() else { return };
+        t.open_wait_seen = Some(last.wait);
+        let process = t.row.process;
+        let site = self.threads.site(thread, (&*last).into());
+        let duration = last.time.saturating_sub(last.since);
+        let blocked = last.state == STATE_BLOCKED;
+        if closing {
+            let (blocked, runnable) = if blocked { (duration, 0) } else { (0, duration) };
+            self.threads.open_wait(site, last.time, blocked, runnable);
+        }
+        let kthread = last.site_flags & SITE_KTHREAD != 0;
+        let sampled = last.time >= last.next_cut;
+        let stack = (!kthread && (sampled || !closing)).then(|| {
+            let walked = outside::walk_memory(&self.processes.get(process).space, &self.modules, last.regs, last.tgid);
+            let mut frames = Vec::new();
+            self.push_walked(process, &walked, &mut frames);
+            frames.reverse();
+            self.interner.stack(frames, walked.end.name())
+        });
+        let Some(stack) = stack else { return };
+        self.samples.push(SampleRow {
+            time_ns: last.time,
+            thread,
+            cpu: 0,
+            state: if blocked { state::BLOCKED } else { state::RUNNABLE }.into(),
+            stack,
+            site: Some(site),
+            weight_ns: if closing { sampling::weight(duration, self.period_ns) } else { 0 },
+        });
+        if closing {
+            let (blocked_ns, runnable_ns) = if blocked { (duration, 0) } else { (0, duration) };
+            self.slices.push(SliceRow {
+                thread,
+                site,
+                start_ns: last.since,
+                blocked_ns,
+                runnable_ns,
+                stack: Some(stack),
+                ..SliceRow::default()
+            });
+        }
+    }
+
+    // ---- rows ----
+
+    /// All rows gathered since the last call (without `meta`).
+    pub fn take_rows(&mut self) -> Tables {
+        let modules = &self.modules;
+        Tables {
+            processes: self.processes.take_processes(),
+            threads: self.threads.take_threads(),
+            mappings: self.processes.take_mappings(),
+            frames: self.interner.take_frames(|place| frame_row(place, modules)),
+            stacks: std::mem::take(&mut self.interner.new_stacks),
+            sites: self.threads.take_sites(),
+            site_times: self.threads.take_sums(),
+            samples: std::mem::take(&mut self.samples),
+            slices: std::mem::take(&mut self.slices),
+            events: std::mem::take(&mut self.events),
+            ..Tables::default()
+        }
+    }
+}
+
+/// A wait long enough that its stack is worth reading from outside, and not read yet.
+fn is_waiting(thread: &crate::threads::Thread, closing: bool) -> bool {
+    const LONG_NS: u64 = 500_000_000;
+    let Some(last) = thread.last.as_ref().filter(|l| l.ended == 0 && l.state != STATE_RUNNING) else { return false };
+    closing || (last.time.saturating_sub(last.since) >= LONG_NS && thread.open_wait_seen != Some(last.wait))
+}
+
+fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) -> Place {
+    let Some((start, mapped)) = space.find(address) else { return Place::Unknown { process, address } };
+    let Some(module) = mapped.module else { return Place::Jit { process, address } };
+    match modules.get(module).stated_address(mapped.file_offset + (address - start)) {
+        Some(address) => Place::User { module, address },
+        None => Place::Unknown { process, address },
+    }
+}
+
+fn frame_row(place: Place, modules: &Modules) -> FrameRow {
+    let row = |kind: &str, module: &str, address, process| FrameRow {
+        kind: kind.into(),
+        module: module.into(),
+        address,
+        process,
+        ..FrameRow::default()
+    };
+    match place {
+        Place::User { module, address } => {
+            let module = modules.get(module);
+            FrameRow { build_id: hex(&module.build_id), ..row("user", &module.path, address, None) }
+        }
+        Place::Kernel(address) => row("kernel", "[kernel]", address, None),
+        Place::Jit { process, address } => row("jit", "[anon]", address, Some(process)),
+        Place::Unknown { process, address } => row("unknown", "[unknown]", address, Some(process)),
+    }
+}

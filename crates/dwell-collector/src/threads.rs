@@ -1,0 +1,227 @@
+//! Threads, their wait sites, and the waits whose stack is still on its way.
+use crate::reasons;
+use dwell_abi::events::{SITE_SLOTS, SiteRecord, ThreadRecord, WaitRecord};
+use dwell_recording::rows::{SiteRow, SiteTimeRow, ThreadRow};
+use hashbrown::HashMap;
+
+/// What tells one wait site of a thread from another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SiteKey {
+    ip: u64,
+    sp: u64,
+    nr: i32,
+    fd_kind: u8,
+    flags: u8,
+}
+
+impl From<&SiteRecord> for SiteKey {
+    fn from(r: &SiteRecord) -> Self {
+        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.flags }
+    }
+}
+impl From<&WaitRecord> for SiteKey {
+    fn from(r: &WaitRecord) -> Self {
+        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.site_flags }
+    }
+}
+impl From<&ThreadRecord> for SiteKey {
+    fn from(r: &ThreadRecord) -> Self {
+        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.site_flags }
+    }
+}
+
+/// A wait whose user stack has not come yet.
+pub struct OwedWait {
+    /// The wait.
+    pub record: WaitRecord,
+    /// Kernel pcs, leaf first.
+    pub kernel: Vec<u64>,
+    /// Who ended it.
+    pub waker: Waker,
+}
+
+/// Who ended a wait, as far as it is known.
+#[derive(Clone, Default)]
+pub struct Waker {
+    /// Number of the wait it ended.
+    pub wait: u32,
+    /// Its stack.
+    pub stack: Option<u32>,
+    /// `[timer]`, `[irq]` or empty for a thread.
+    pub interrupt: &'static str,
+}
+
+/// A thread that is or was followed.
+pub struct Thread {
+    /// What is written of it.
+    pub row: ThreadRow,
+    /// The last report of it.
+    pub last: Option<Box<ThreadRecord>>,
+    /// Waits whose stack is owed.
+    pub owed: Vec<OwedWait>,
+    /// The last waker whose stack was taken.
+    pub waker: Waker,
+    /// The wait in progress whose stack was read from outside already.
+    pub open_wait_seen: Option<u32>,
+    dirty: bool,
+    sites: HashMap<SiteKey, u32>,
+    slots: [Slot; SITE_SLOTS as usize],
+}
+
+/// Sums last reported of a slot of the kernel side.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    install: u32,
+    blocked: u64,
+    runnable: u64,
+    count: u64,
+}
+
+/// All threads and sites.
+#[derive(Default)]
+pub struct Threads {
+    threads: Vec<Thread>,
+    by_tid: HashMap<u32, u32>,
+    sites: u32,
+    new_sites: Vec<SiteRow>,
+    sums: HashMap<u32, SiteTimeRow>,
+}
+
+impl Threads {
+    /// The live thread with this tid.
+    pub fn id_of(&self, tid: u32) -> Option<u32> {
+        self.by_tid.get(&tid).copied()
+    }
+
+    /// A thread by its number.
+    pub fn get_mut(&mut self, id: u32) -> &mut Thread {
+        &mut self.threads[id as usize]
+    }
+
+    /// Every thread with its number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Thread)> {
+        self.threads.iter().enumerate().map(|(i, t)| (i as u32, t))
+    }
+
+    /// Number of threads seen.
+    pub fn len(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Begins a thread; one with the same tid that lived before is over.
+    pub fn begin(&mut self, row: ThreadRow) -> u32 {
+        let id = self.threads.len() as u32;
+        self.by_tid.insert(row.tid, id);
+        self.threads.push(Thread {
+            row: ThreadRow { thread: id, ..row },
+            last: None,
+            owed: Vec::new(),
+            waker: Waker::default(),
+            open_wait_seen: None,
+            dirty: true,
+            sites: HashMap::new(),
+            slots: Default::default(),
+        });
+        id
+    }
+
+    /// A thread changed its tid (an exec by a thread that was not the leader).
+    pub fn change_tid(&mut self, old: u32, new: u32) {
+        if old == new {
+            return;
+        }
+        if let Some(id) = self.by_tid.remove(&old) {
+            self.threads[id as usize].row.tid = new;
+            self.threads[id as usize].dirty = true;
+            self.by_tid.insert(new, id);
+        }
+    }
+
+    /// Renames a thread.
+    pub fn rename(&mut self, id: u32, name: String) {
+        let thread = &mut self.threads[id as usize];
+        thread.row.name = name;
+        thread.dirty = true;
+    }
+
+    /// Takes in a report of a thread's sums.
+    pub fn report(&mut self, id: u32, record: Box<ThreadRecord>, name: String) {
+        let thread = &mut self.threads[id as usize];
+        let row = &mut thread.row;
+        row.until_ns = record.time;
+        row.start_ns = record.start;
+        (row.running_ns, row.runnable_ns, row.blocked_ns) = (record.running, record.runnable, record.blocked);
+        let sum = record.running + record.runnable + record.blocked;
+        row.lost_ns = (record.time - record.start.min(record.time)).saturating_sub(sum);
+        (row.voluntary_switches, row.involuntary_switches) = (record.voluntary, record.involuntary);
+        row.ns_tid = record.ns_tid;
+        row.name = name;
+        row.ended = record.ended != 0;
+        thread.dirty = true;
+        if row.ended {
+            self.by_tid.remove(&record.tid);
+        }
+        thread.last = Some(record);
+    }
+
+    /// The number of a thread's site.
+    pub fn site(&mut self, thread: u32, key: SiteKey) -> u32 {
+        let next = self.sites;
+        let site = *self.threads[thread as usize].sites.entry(key).or_insert(next);
+        if site == next {
+            self.sites += 1;
+            self.new_sites.push(SiteRow {
+                site,
+                thread,
+                reason: reasons::reason(key.nr, key.fd_kind, key.flags).into(),
+                syscall: reasons::syscall_name(key.nr).into(),
+                pc: key.ip,
+            });
+        }
+        site
+    }
+
+    /// Takes in a site's sums.
+    pub fn site_sums(&mut self, thread: u32, record: &SiteRecord) {
+        let site = self.site(thread, record.into());
+        let slot = &mut self.threads[thread as usize].slots[usize::from(record.slot) % SITE_SLOTS as usize];
+        if record.install < slot.install {
+            return; // read while the slot changed its owner, and sent after it
+        }
+        let now = Slot { install: record.install, blocked: record.blocked, runnable: record.runnable, count: record.count };
+        let before = std::mem::replace(slot, now);
+        let before = if before.install == record.install { before } else { Slot::default() };
+        let (blocked, runnable) = (now.blocked.saturating_sub(before.blocked), now.runnable.saturating_sub(before.runnable));
+        self.add(site, record.time, blocked, runnable, now.count.saturating_sub(before.count), record.max);
+    }
+
+    /// Adds the part of a wait that was in progress when the recording ended.
+    pub fn open_wait(&mut self, site: u32, time: u64, blocked: u64, runnable: u64) {
+        self.add(site, time, blocked, runnable, 1, blocked + runnable);
+    }
+
+    fn add(&mut self, site: u32, time: u64, blocked: u64, runnable: u64, count: u64, max: u64) {
+        let sum = self.sums.entry(site).or_insert_with(|| SiteTimeRow { site, ..SiteTimeRow::default() });
+        sum.time_ns = time;
+        sum.blocked_ns += blocked;
+        sum.runnable_ns += runnable;
+        sum.count += count;
+        sum.max_ns = sum.max_ns.max(max);
+    }
+
+    /// Rows of threads that changed since the last call.
+    pub fn take_threads(&mut self) -> Vec<ThreadRow> {
+        self.threads.iter_mut().filter_map(|t| std::mem::take(&mut t.dirty).then(|| t.row.clone())).collect()
+    }
+
+    /// Rows of sites that are new since the last call.
+    pub fn take_sites(&mut self) -> Vec<SiteRow> {
+        std::mem::take(&mut self.new_sites)
+    }
+
+    /// Sums gathered since the last call.
+    pub fn take_sums(&mut self) -> Vec<SiteTimeRow> {
+        let sums = std::mem::take(&mut self.sums);
+        sums.into_values().filter(|s| s.count > 0 || s.blocked_ns + s.runnable_ns > 0).collect()
+    }
+}

@@ -1,0 +1,61 @@
+//! The targets of a `switch`.
+use super::Code;
+use super::entries::Entries;
+use crate::ElfFile;
+use iced_x86::{Instruction, OpKind, Register};
+use std::ops::Range;
+
+/// Most targets that are read of one table.
+const MAX_TARGETS: usize = 1024;
+
+/// The jump targets within `function` of an indirect jump, or empty. `bases` are the addresses that
+/// the function took before (position-independent code adds a table's offsets to its address).
+///
+/// A table ends where its targets leave the function, where the code takes another address, or
+/// after `limit` entries (the comparison before the jump).
+pub(super) fn targets(
+    file: &ElfFile<'_>,
+    code: &Code<'_>,
+    function: &Range<u64>,
+    jump: &Instruction,
+    bases: &[u64],
+    entries: &Entries,
+    limit: Option<u32>,
+) -> Vec<u64> {
+    // A table of known length may lead to the function's cold part, which can be anywhere.
+    let is_bounded = limit.is_some();
+    let limit = limit.map_or(MAX_TARGETS, |n| MAX_TARGETS.min(n as usize));
+    let inside = |target: &u64| {
+        code.contains(*target) && (function.contains(target) || is_bounded && !entries.contains(*target))
+    };
+    if jump.op0_kind() == OpKind::Memory && jump.memory_base() == Register::None && jump.memory_index() != Register::None {
+        return absolute(file, jump.memory_displacement64()).take_while(inside).take(limit).collect();
+    }
+    if jump.op0_kind() != OpKind::Register {
+        return Vec::new();
+    }
+    // The address taken last is most likely the table's; a wrong one has no target inside.
+    bases
+        .iter()
+        .rev()
+        .map(|&base| {
+            let room = usize::try_from(entries.room_at(base) / 4).unwrap_or(usize::MAX);
+            relative(file, base).take_while(inside).take(limit.min(room)).collect::<Vec<_>>()
+        })
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
+}
+
+/// Entries of 8 bytes: the addresses themselves.
+fn absolute<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
+    let bytes = file.bytes_from(table).unwrap_or_default();
+    bytes.chunks_exact(8).map_while(|entry| Some(u64::from_le_bytes(entry.try_into().ok()?)))
+}
+
+/// Entries of 4 bytes: distances from the table.
+fn relative<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
+    let bytes = file.bytes_from(table).unwrap_or_default();
+    bytes
+        .chunks_exact(4)
+        .map_while(move |entry| Some(table.wrapping_add_signed(i32::from_le_bytes(entry.try_into().ok()?).into())))
+}

@@ -1,0 +1,243 @@
+//! What does not change while the sample runs: processes, code, stacks, places to wait.
+use super::{SECOND, START};
+use dwell_recording::rows::*;
+
+/// Name, inlined names around it (innermost first), module, kind.
+type Function = (
+    &'static str,
+    &'static [&'static str],
+    &'static str,
+    &'static str,
+);
+
+const LIBC: &str = "/usr/lib/x86_64-linux-gnu/libc.so.6";
+const SERVER: &str = "/usr/bin/server";
+
+/// One frame each, in this order.
+const FUNCTIONS: [Function; 16] = [
+    ("_start", &[], SERVER, "user"),
+    ("__libc_start_main", &[], LIBC, "user"),
+    ("main", &[], SERVER, "user"),
+    ("clone3", &[], LIBC, "user"),
+    (
+        "server::worker<std::string>(int)",
+        &["server::Queue::pop()"],
+        SERVER,
+        "user",
+    ),
+    ("server::parse(char const*)", &[], SERVER, "user"),
+    (
+        "server::hash(unsigned long)",
+        &["rotl", "mix"],
+        SERVER,
+        "user",
+    ),
+    ("pthread_cond_wait", &[], LIBC, "user"),
+    ("pthread_mutex_lock", &[], LIBC, "user"),
+    ("write", &[], LIBC, "user"),
+    ("fsync", &[], LIBC, "user"),
+    ("clock_nanosleep", &[], LIBC, "user"),
+    ("epoll_wait", &[], LIBC, "user"),
+    ("entry_SYSCALL_64", &[], "[kernel]", "kernel"),
+    ("futex_wait", &[], "[kernel]", "kernel"),
+    ("", &[], "[anon]", "jit"),
+];
+
+/// Stacks by the numbers of their frames, outermost first.
+pub const STACKS: [&[u32]; 12] = [
+    &[0, 1, 2],
+    &[0, 1, 2, 12],
+    &[3, 4, 5],
+    &[3, 4, 5, 6],
+    &[3, 4, 7, 13, 14],
+    &[3, 4, 8, 13, 14],
+    &[3, 4, 9],
+    &[3, 10],
+    &[3, 11],
+    &[3, 15],
+    &[3, 4],
+    &[],
+];
+
+/// A place to wait: reason, system call, stack, shortest and longest wait in µs.
+pub struct Place {
+    pub reason: &'static str,
+    pub syscall: &'static str,
+    pub stack: u32,
+    pub wait_us: (u64, u64),
+}
+
+const fn place(
+    reason: &'static str,
+    syscall: &'static str,
+    stack: u32,
+    from: u64,
+    to: u64,
+) -> Place {
+    Place {
+        reason,
+        syscall,
+        stack,
+        wait_us: (from, to),
+    }
+}
+
+/// Every place; the last is preemption.
+pub const PLACES: [Place; 7] = [
+    place(reason::LOCK, "futex", 4, 200, 30_000),
+    place(reason::LOCK, "futex", 5, 5, 400),
+    place(reason::PIPE, "write", 6, 20, 2_000),
+    place(reason::IO, "fsync", 7, 1_000, 60_000),
+    place(reason::SLEEP, "clock_nanosleep", 8, 90_000, 110_000),
+    place(reason::POLL, "epoll_wait", 1, 500, 8_000),
+    place("", "", 2, 0, 0),
+];
+
+/// A thread: process, name, places it waits at, stacks it runs at, mean run in µs, life in ms.
+pub struct Actor {
+    pub process: u32,
+    pub name: &'static str,
+    pub places: &'static [usize],
+    pub running: &'static [u32],
+    pub run_us: u64,
+    pub life_ms: (u64, u64),
+}
+
+const fn actor(
+    process: u32,
+    name: &'static str,
+    places: &'static [usize],
+    running: &'static [u32],
+    run_us: u64,
+    life_ms: (u64, u64),
+) -> Actor {
+    Actor {
+        process,
+        name,
+        places,
+        running,
+        run_us,
+        life_ms,
+    }
+}
+
+const ALWAYS: (u64, u64) = (0, u64::MAX);
+
+/// Every thread. Those without a place sleep throughout.
+pub const ACTORS: [Actor; 14] = [
+    actor(1, "server", &[5], &[0], 300, ALWAYS),
+    actor(1, "worker", &[0, 1, 2], &[2, 3, 10], 900, ALWAYS),
+    actor(1, "worker", &[0, 1, 2], &[2, 3, 10], 1_100, ALWAYS),
+    actor(1, "worker", &[0, 1], &[2, 3, 9], 4_000, ALWAYS),
+    actor(1, "logger", &[2, 3], &[10], 150, ALWAYS),
+    actor(1, "timer", &[4], &[10], 50, ALWAYS),
+    actor(1, "pool", &[], &[], 0, ALWAYS),
+    actor(1, "pool", &[], &[], 0, ALWAYS),
+    actor(2, "helper", &[3], &[2], 2_000, (500, 620)),
+    actor(2, "helper", &[3], &[3], 3_000, (700, 790)),
+    actor(2, "helper", &[1], &[3], 5_000, (3_100, 3_400)),
+    actor(3, "busy", &[], &[11], 1, ALWAYS),
+    actor(3, "waiter", &[0], &[0], 10, (2_000, u64::MAX)),
+    actor(1, "worker", &[1], &[2], 100, (1_000, 1_003)),
+];
+
+/// One frame per function.
+pub fn frames() -> Vec<FrameRow> {
+    let rows = FUNCTIONS.iter().enumerate();
+    rows.map(|(frame, (_, _, module, kind))| FrameRow {
+        frame: frame as u32,
+        kind: (*kind).into(),
+        module: (*module).into(),
+        build_id: if *kind == "user" {
+            format!("{:040x}", module.len())
+        } else {
+            String::new()
+        },
+        address: if *kind == "kernel" {
+            0xffff_ffff_8100_0000 + frame as u64 * 64
+        } else {
+            0x1000 + frame as u64 * 64
+        },
+        process: (*kind == "jit").then_some(1),
+    })
+    .collect()
+}
+
+/// The names of the frames; the one of generated code has none.
+pub fn symbols() -> Vec<SymbolRow> {
+    let mut rows = Vec::new();
+    for (frame, (name, inlined, module, _)) in FUNCTIONS
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| !f.0.is_empty())
+    {
+        let names = inlined.iter().chain([name]);
+        rows.extend(names.enumerate().map(|(depth, function)| SymbolRow {
+            frame: frame as u32,
+            depth: depth as u32,
+            function: (*function).into(),
+            file: (*module == SERVER).then(|| "server.cc".into()),
+            line: (*module == SERVER).then_some(10 * frame as u32 + depth as u32),
+            inlined: depth < inlined.len(),
+        }));
+    }
+    rows
+}
+
+/// One row per stack; the last is that of a thread whose user part could not be read.
+pub fn stacks() -> Vec<StackRow> {
+    let rows = STACKS.iter().enumerate();
+    rows.map(|(stack, frames)| StackRow {
+        stack: stack as u32,
+        frames: frames.to_vec(),
+        end: if frames.is_empty() {
+            "stack_unreadable"
+        } else {
+            "complete"
+        }
+        .into(),
+    })
+    .collect()
+}
+
+/// What is mapped where.
+pub fn mappings() -> Vec<MappingRow> {
+    let rows = [(1, SERVER), (1, LIBC), (2, SERVER)];
+    rows.map(|(process, path)| MappingRow {
+        process,
+        start: 0x5555_5555_4000,
+        end: 0x5555_5556_4000,
+        file_offset: 0x1000,
+        path: path.into(),
+        build_id: format!("{:040x}", path.len()),
+        start_ns: START,
+    })
+    .to_vec()
+}
+
+/// The processes as known at `now`; written again every second.
+pub fn processes(now: u64) -> Vec<ProcessRow> {
+    let known = [
+        (1, 4000, 1, "server"),
+        (2, 4100, 4000, "helper"),
+        (3, 4200, 1, "busy"),
+    ];
+    known
+        .map(|(process, pid, parent_pid, name)| {
+            let ended = process == 2 && now > START + 4 * SECOND;
+            ProcessRow {
+                process,
+                pid,
+                ns_pid: pid - 3990,
+                parent_pid,
+                name: name.into(),
+                command: format!("{name} --verbose"),
+                exe: format!("/usr/bin/{name}"),
+                cgroup: "/system.slice/server.service".into(),
+                start_ns: START,
+                end_ns: ended.then_some(START + 3_400_000_000),
+                exit_status: ended.then_some(0),
+            }
+        })
+        .to_vec()
+}

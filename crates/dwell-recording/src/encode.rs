@@ -1,0 +1,141 @@
+//! One segment of one table: rows to the bytes of a Parquet file.
+use crate::column::{Kind, Values};
+use crate::error::RecordingError;
+use crate::table::Table;
+use parquet::basic::{Compression, Encoding, Type as Physical};
+use parquet::data_type::{BoolType, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::properties::{
+    EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
+};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type, TypePtr};
+use std::sync::Arc;
+
+/// The Parquet schema of a table and how its columns are encoded; made once, shared by its segments.
+#[derive(Clone)]
+pub struct Format {
+    schema: TypePtr,
+    properties: WriterPropertiesPtr,
+}
+
+impl Format {
+    /// The format of table `R`.
+    pub fn of<R: Table>() -> Self {
+        let columns = R::columns();
+        let fields = columns
+            .iter()
+            .map(|(column, _)| Arc::clone(column))
+            .collect();
+        let schema = Type::group_type_builder(R::NAME)
+            .with_fields(fields)
+            .build();
+        let schema = Arc::new(schema.expect("the schema is a constant of this crate"));
+        let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
+        Self {
+            properties: Arc::new(properties(&schema, &kinds)),
+            schema,
+        }
+    }
+}
+
+/// Delta encoding for numbers, a dictionary for words, minimum and maximum for instants. Every
+/// column of every table is one leaf, so leaves and kinds run in step.
+fn properties(schema: &TypePtr, kinds: &[Kind]) -> WriterProperties {
+    let mut builder = WriterProperties::builder()
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_created_by(concat!("dwell-recording ", env!("CARGO_PKG_VERSION")).to_string())
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_dictionary_enabled(false)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_offset_index_disabled(true);
+    for (leaf, kind) in SchemaDescriptor::new(Arc::clone(schema))
+        .columns()
+        .iter()
+        .zip(kinds)
+    {
+        let path = leaf.path().clone();
+        builder = match leaf.physical_type() {
+            Physical::INT32 | Physical::INT64 => {
+                builder.set_column_encoding(path.clone(), Encoding::DELTA_BINARY_PACKED)
+            }
+            Physical::BYTE_ARRAY => {
+                builder.set_column_dictionary_enabled(path.clone(), *kind == Kind::Word)
+            }
+            _ => builder,
+        };
+        if *kind == Kind::Time {
+            builder = builder.set_column_statistics_enabled(path, EnabledStatistics::Chunk);
+        }
+    }
+    builder.build()
+}
+
+/// Encodes rows as one Parquet file, which replaces the contents of `out`.
+pub fn encode<R: Table>(
+    format: &Format,
+    rows: &[R],
+    values: &mut Values,
+    out: &mut Vec<u8>,
+) -> Result<(), RecordingError> {
+    out.clear();
+    write_rows(format, rows, values, out).map_err(|error| RecordingError::Encode {
+        table: R::NAME,
+        reason: error.to_string(),
+    })
+}
+
+fn write_rows<R: Table>(
+    format: &Format,
+    rows: &[R],
+    values: &mut Values,
+    out: &mut Vec<u8>,
+) -> ParquetResult<()> {
+    let (schema, properties) = (Arc::clone(&format.schema), Arc::clone(&format.properties));
+    let leaves = SchemaDescriptor::new(Arc::clone(&format.schema));
+    let mut file = SerializedFileWriter::new(out, schema, properties)?;
+    let mut group = file.next_row_group()?;
+    let mut leaf = leaves.columns().iter();
+    R::gather(rows, values, |values| {
+        let (Some(leaf), Some(mut column)) = (leaf.next(), group.next_column()?) else {
+            return Err(ParquetError::General(
+                "more columns than the schema has".into(),
+            ));
+        };
+        write_column(&mut column, leaf, values)?;
+        column.close()
+    })?;
+    group.close()?;
+    file.close()?;
+    Ok(())
+}
+
+fn write_column(
+    column: &mut SerializedColumnWriter<'_>,
+    leaf: &ColumnDescriptor,
+    values: &Values,
+) -> ParquetResult<()> {
+    let present = (leaf.max_def_level() > 0).then_some(values.present.as_slice());
+    let repeat = (leaf.max_rep_level() > 0).then_some(values.repeat.as_slice());
+    match leaf.physical_type() {
+        Physical::INT32 => {
+            column
+                .typed::<Int32Type>()
+                .write_batch(&values.ints, present, repeat)?
+        }
+        Physical::INT64 => {
+            column
+                .typed::<Int64Type>()
+                .write_batch(&values.longs, present, repeat)?
+        }
+        Physical::BOOLEAN => {
+            column
+                .typed::<BoolType>()
+                .write_batch(&values.bools, present, repeat)?
+        }
+        _ => column
+            .typed::<ByteArrayType>()
+            .write_batch(&values.texts, present, repeat)?,
+    };
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The tables: every column of every row, and what it holds.
+use crate::buffers::Buffers;
+use crate::column::{Field, Kind, Values};
+use crate::rows::*;
+use crate::table::{Columns, Table, column_of};
+use parquet::schema::types::TypePtr;
+
+macro_rules! table {
+    ($row:ident in $table:ident, key $keyed:literal $key:expr, { $($field:ident: $kind:ident),* $(,)? }) => {
+        impl Table for $row {
+            const NAME: &'static str = stringify!($table);
+            const KEYED: bool = $keyed;
+            fn key(&self) -> u64 {
+                let key: fn(&Self) -> u64 = $key;
+                key(self)
+            }
+        }
+
+        impl Columns for $row {
+            fn columns() -> Vec<(TypePtr, Kind)> {
+                vec![$(column_of(|row: &Self| &row.$field, stringify!($field), Kind::$kind)),*]
+            }
+            fn gather<E>(
+                rows: &[Self],
+                values: &mut Values,
+                mut write: impl FnMut(&Values) -> Result<(), E>,
+            ) -> Result<(), E> {
+                $(
+                    values.clear();
+                    Field::gather(rows.iter().map(|row| &row.$field), values);
+                    write(values)?;
+                )*
+                Ok(())
+            }
+            fn scatter(
+                rows: &mut [Self],
+                values: &mut Values,
+                mut read: impl FnMut(&str, &mut Values) -> Result<bool, String>,
+            ) -> Result<(), String> {
+                $(
+                    values.clear();
+                    if read(stringify!($field), values)? {
+                        Field::scatter(values, rows.iter_mut().map(|row| &mut row.$field))
+                            .map_err(|reason| format!(concat!("column ", stringify!($field), ": {}"), reason))?;
+                    }
+                )*
+                Ok(())
+            }
+            fn heap_bytes(&self) -> usize {
+                0 $(+ self.$field.heap_bytes())*
+            }
+            fn buffer(buffers: &mut Buffers) -> &mut Vec<Self> {
+                &mut buffers.$table
+            }
+        }
+    };
+}
+
+table! { ProcessRow in processes, key true |row| row.process.into(), {
+    process: Number, pid: Number, ns_pid: Number, parent_pid: Number, name: Word, command: Text,
+    exe: Word, cgroup: Word, start_ns: Time, end_ns: Time, exit_status: Number,
+} }
+
+table! { ThreadRow in threads, key true |row| row.thread.into(), {
+    thread: Number, process: Number, tid: Number, ns_tid: Number, name: Word, start_ns: Time,
+    until_ns: Time, ended: Number, running_ns: Amount, runnable_ns: Amount, blocked_ns: Amount,
+    lost_ns: Amount, voluntary_switches: Amount, involuntary_switches: Amount,
+} }
+
+table! { MappingRow in mappings, key false |_| 0, {
+    process: Number, start: Address, end: Address, file_offset: Address, path: Word,
+    build_id: Word, start_ns: Time,
+} }
+
+table! { FrameRow in frames, key true |row| row.frame.into(), {
+    frame: Number, kind: Word, module: Word, build_id: Word, address: Address, process: Number,
+} }
+
+table! { SymbolRow in symbols, key true |row| u64::from(row.frame) << 32 | u64::from(row.depth), {
+    frame: Number, depth: Number, function: Text, file: Word, line: Number, inlined: Number,
+} }
+
+table! { StackRow in stacks, key true |row| row.stack.into(), {
+    stack: Number, frames: Number, end: Word,
+} }
+
+table! { SiteRow in sites, key true |row| row.site.into(), {
+    site: Number, thread: Number, reason: Word, syscall: Word, pc: Address,
+} }
+
+table! { SiteTimeRow in site_times, key false |_| 0, {
+    site: Number, time_ns: Time, blocked_ns: Amount, runnable_ns: Amount, count: Amount,
+    max_ns: Amount,
+} }
+
+table! { SampleRow in samples, key false |_| 0, {
+    time_ns: Time, thread: Number, cpu: Number, state: Word, stack: Number, site: Number,
+    weight_ns: Amount,
+} }
+
+table! { SliceRow in slices, key false |_| 0, {
+    thread: Number, site: Number, start_ns: Time, blocked_ns: Amount, runnable_ns: Amount,
+    cpu: Number, stack: Number, waker_tid: Number, waker_thread: Number, waker_name: Word,
+    waker_stack: Number,
+} }
+
+table! { EventRow in events, key false |_| 0, {
+    time_ns: Time, thread: Number, kind: Word, detail: Text,
+} }

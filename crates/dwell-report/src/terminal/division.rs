@@ -1,0 +1,313 @@
+//! How time divides: a bar per process and thread group.
+use super::paint::{Page, left, right};
+use crate::answer::{Answer, Division, Process};
+use crate::human;
+use crate::shorten::middle;
+use dwell_analysis::apportion::apportion;
+use dwell_analysis::{Reason, State};
+use std::collections::BTreeMap;
+
+/// Most processes, and groups of one process, that get a line of their own.
+const MOST_PROCESSES: usize = 8;
+const MOST_GROUPS: usize = 8;
+/// Columns of the numbers: threads, CPUs, running, runnable.
+const NUMBERS: [usize; 4] = [5, 6, 8, 9];
+/// Columns of the bar, and of the reasons at least.
+const BAR: usize = 14;
+const NARROW_BAR: usize = 6;
+const REASONS: usize = 11;
+
+fn bar_width(page: &Page) -> usize {
+    if page.width < 76 { NARROW_BAR } else { BAR }
+}
+
+/// One line of the table.
+struct Row {
+    name: String,
+    indent: usize,
+    division: Division,
+}
+
+pub(super) fn add(page: &mut Page, answer: &Answer) {
+    let total = &answer.total;
+    let about = format!(
+        "{} of thread time, {:.2} CPUs in use",
+        human::duration(total.lifetime_ns),
+        total.cpus
+    );
+    page.heading("How it divides", &about);
+    let rows = rows(answer);
+    // What the numbers, the bar and the shortest reasons leave.
+    let bar = bar_width(page);
+    let room = page.width - bar - NUMBERS.iter().sum::<usize>() - 4 - REASONS;
+    let widest = rows
+        .iter()
+        .map(|r| r.indent + r.name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let name_width = widest.clamp(10, room);
+    let [threads, cpus, running, runnable] = NUMBERS;
+    let header = format!(
+        "{}{}{}  {}{}{}  blocked",
+        left("", name_width),
+        right("thr", threads),
+        right("CPUs", cpus),
+        left("", bar),
+        right("running", running),
+        right("runnable", runnable),
+    );
+    let header = page.dim(&header);
+    page.line(header);
+    for row in &rows {
+        add_row(page, row, name_width);
+    }
+    if let Some(legend) = idle_line(answer) {
+        page.wrapped(&legend, 0, 2);
+    }
+}
+
+fn add_row(page: &mut Page, row: &Row, name_width: usize) {
+    let d = &row.division;
+    let name = format!(
+        "{}{}",
+        " ".repeat(row.indent),
+        middle(&row.name, name_width - row.indent)
+    );
+    let [threads, cpus, running, runnable] = NUMBERS;
+    let name = left(&name, name_width);
+    let name = if row.indent == 0 {
+        page.bold(&name)
+    } else {
+        name
+    };
+    let used = name_width + NUMBERS.iter().sum::<usize>() + bar_width(page) + 4;
+    let line = format!(
+        "{name}{}{}  {}{}{}  {}",
+        right(&human::count(d.threads), threads),
+        right(&format!("{:.2}", d.cpus), cpus),
+        bar(page, d),
+        right(&tight(d.running_ns, d.lifetime_ns), running),
+        right(&tight(d.runnable_ns, d.lifetime_ns), runnable),
+        reasons(page, d, page.width.saturating_sub(used)),
+    );
+    page.line(line);
+}
+
+/// A share without the blank before its sign.
+fn tight(part: u64, whole: u64) -> String {
+    human::percent(part, whole).replace(' ', "")
+}
+
+/// Time by state in the order of [`State::all`].
+fn states(division: &Division) -> Vec<(State, u64)> {
+    let ns = |state: State| match state {
+        State::Running => division.running_ns,
+        State::Runnable => division.runnable_ns,
+        State::Blocked(reason) => division
+            .blocked_by_reason_ns
+            .get(reason.name())
+            .copied()
+            .unwrap_or(0),
+        State::Lost => division.lost_ns,
+    };
+    State::all().map(|state| (state, ns(state))).collect()
+}
+
+fn bar(page: &Page, division: &Division) -> String {
+    let states = states(division);
+    if states.iter().all(|(_, ns)| *ns == 0) {
+        return " ".repeat(bar_width(page));
+    }
+    let weights: Vec<u64> = states.iter().map(|(_, ns)| *ns).collect();
+    let cells = apportion(bar_width(page) as u64, &weights);
+    let cell = |(state, _): &(State, u64)| match state {
+        State::Running => "█",
+        State::Runnable => "▓",
+        State::Blocked(_) => "░",
+        State::Lost => "?",
+    };
+    // In colour, every state is a full block of its own hue.
+    let glyph = |at: &(State, u64)| {
+        if page.state(at.0, "x") == "x" {
+            cell(at)
+        } else {
+            "█"
+        }
+    };
+    let parts = states.iter().zip(cells);
+    parts
+        .map(|(at, n)| page.state(at.0, &glyph(at).repeat(n as usize)))
+        .collect()
+}
+
+/// As many reasons as fit, the longest first.
+fn reasons(page: &Page, division: &Division, width: usize) -> String {
+    let mut reasons: Vec<(Reason, u64)> = Reason::ALL
+        .into_iter()
+        .map(|r| (r, by_reason(division, r)))
+        .filter(|(_, ns)| *ns > 0)
+        .collect();
+    reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let mut plain_width = 0;
+    let mut texts = Vec::new();
+    for (reason, ns) in reasons {
+        // One in two hundred is noise here.
+        if (ns as f64) < 0.005 * division.lifetime_ns as f64 {
+            break;
+        }
+        let whole_percent = (100.0 * ns as f64 / division.lifetime_ns as f64).round();
+        let text = format!("{} {whole_percent:.0}%", reason.name());
+        plain_width += text.len() + if texts.is_empty() { 0 } else { 2 };
+        if plain_width > width {
+            break;
+        }
+        texts.push(page.state(State::Blocked(reason), &text));
+    }
+    texts.join("  ")
+}
+
+fn by_reason(division: &Division, reason: Reason) -> u64 {
+    division
+        .blocked_by_reason_ns
+        .get(reason.name())
+        .copied()
+        .unwrap_or(0)
+}
+
+fn idle_line(answer: &Answer) -> Option<String> {
+    let pools: Vec<String> = answer
+        .idle_pools
+        .iter()
+        .take(4)
+        .map(|p| {
+            format!(
+                "{} ({})",
+                p.group,
+                human::counted(p.threads, "thread", "threads")
+            )
+        })
+        .collect();
+    let more = answer.idle_pools.len().saturating_sub(4);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    (!pools.is_empty()).then(|| {
+        format!(
+            "Idle, waiting for work, left out below: {}{more}",
+            pools.join(", ")
+        )
+    })
+}
+
+fn rows(answer: &Answer) -> Vec<Row> {
+    let merged = if answer.processes.len() > MOST_PROCESSES {
+        merge_namesakes(&answer.processes)
+    } else {
+        answer
+            .processes
+            .iter()
+            .map(|p| (format!("{} ({})", p.name, p.pid), p.clone()))
+            .collect()
+    };
+    let mut rows = Vec::new();
+    for (name, process) in merged.iter().take(MOST_PROCESSES) {
+        rows.push(Row {
+            name: name.clone(),
+            indent: 0,
+            division: process.division.clone(),
+        });
+        add_groups(&mut rows, process);
+    }
+    if merged.len() > MOST_PROCESSES {
+        let rest = &merged[MOST_PROCESSES..];
+        let mut division = Division::default();
+        for (_, process) in rest {
+            sum(&mut division, &process.division);
+        }
+        rows.push(Row {
+            name: format!("{} more", rest.len()),
+            indent: 0,
+            division,
+        });
+    }
+    rows
+}
+
+fn add_groups(rows: &mut Vec<Row>, process: &Process) {
+    if process.groups.len() < 2 {
+        return;
+    }
+    for group in process.groups.iter().take(MOST_GROUPS) {
+        rows.push(Row {
+            name: group.name.clone(),
+            indent: 2,
+            division: group.division.clone(),
+        });
+    }
+    if process.groups.len() > MOST_GROUPS {
+        let rest = &process.groups[MOST_GROUPS..];
+        let mut division = Division::default();
+        for group in rest {
+            sum(&mut division, &group.division);
+        }
+        rows.push(Row {
+            name: format!("{} more", rest.len()),
+            indent: 2,
+            division,
+        });
+    }
+}
+
+/// Processes with the same name become one line: a build starts hundreds of compilers.
+fn merge_namesakes(processes: &[Process]) -> Vec<(String, Process)> {
+    let mut merged: Vec<(u64, Process)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for process in processes {
+        let place = *places.entry(&process.name).or_insert_with(|| {
+            merged.push((
+                0,
+                Process {
+                    name: process.name.clone(),
+                    ..Process::default()
+                },
+            ));
+            merged.len() - 1
+        });
+        let (count, into) = &mut merged[place];
+        *count += 1;
+        sum(&mut into.division, &process.division);
+        for group in &process.groups {
+            match into.groups.iter_mut().find(|g| g.name == group.name) {
+                Some(known) => sum(&mut known.division, &group.division),
+                None => into.groups.push(group.clone()),
+            }
+        }
+    }
+    merged.sort_by_key(|(_, p)| {
+        (
+            std::cmp::Reverse(p.division.running_ns),
+            std::cmp::Reverse(p.division.lifetime_ns),
+        )
+    });
+    let named = |(count, process): (u64, Process)| match count {
+        1 => (process.name.clone(), process),
+        _ => (format!("{} ×{count}", process.name), process),
+    };
+    merged.into_iter().map(named).collect()
+}
+
+fn sum(into: &mut Division, more: &Division) {
+    into.threads += more.threads;
+    into.lifetime_ns = into.lifetime_ns.saturating_add(more.lifetime_ns);
+    into.running_ns = into.running_ns.saturating_add(more.running_ns);
+    into.runnable_ns = into.runnable_ns.saturating_add(more.runnable_ns);
+    into.blocked_ns = into.blocked_ns.saturating_add(more.blocked_ns);
+    into.lost_ns = into.lost_ns.saturating_add(more.lost_ns);
+    into.cpus += more.cpus;
+    for (reason, ns) in &more.blocked_by_reason_ns {
+        let cell = into.blocked_by_reason_ns.entry(reason.clone()).or_default();
+        *cell = cell.saturating_add(*ns);
+    }
+}

@@ -1,0 +1,42 @@
+//! The answer for a terminal.
+mod division;
+mod header;
+mod losses;
+mod paint;
+mod stacks;
+mod waits;
+
+use crate::answer::Answer;
+use paint::Page;
+
+/// How the terminal looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Columns; fewer than 60 count as 60, more than 160 as 160.
+    pub width: usize,
+    /// Whether to write colours (ANSI escapes).
+    pub color: bool,
+}
+
+impl Default for Style {
+    fn default() -> Style {
+        Style {
+            width: 80,
+            color: false,
+        }
+    }
+}
+
+/// Renders the answer: what was recorded, how time divides, hottest stacks on and off the processor,
+/// what waits were for, what was lost, what to do next.
+pub fn render(answer: &Answer, style: &Style) -> String {
+    let mut page = Page::new(style);
+    header::add(&mut page, answer);
+    division::add(&mut page, answer);
+    stacks::add_on_cpu(&mut page, answer);
+    stacks::add_off_cpu(&mut page, answer);
+    waits::add_chains(&mut page, answer);
+    waits::add_longest(&mut page, answer);
+    losses::add(&mut page, answer);
+    page.finish()
+}

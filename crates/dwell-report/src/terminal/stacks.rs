@@ -1,0 +1,301 @@
+//! Hottest stacks, innermost first.
+use super::paint::{Page, left, right};
+use crate::answer::{Answer, Frame, Stack};
+use crate::human;
+use crate::shorten::{middle, shorten};
+use dwell_analysis::{Reason, State};
+use dwell_recording::rows::state::RUNNING;
+use unicode_width::UnicodeWidthStr;
+
+/// Stacks shown of each kind; the rest is in the JSON output.
+const SHOWN: usize = 7;
+/// Columns before the reason of a wait.
+const OFF_CPU_NUMBERS: usize = 48;
+/// Lines a stack may take.
+const STACK_LINES: usize = 2;
+/// Functions shown; the rest is in the JSON output.
+const FUNCTIONS: usize = 6;
+/// Columns the stack is indented by.
+const INDENT: usize = 9;
+
+pub(super) fn add_on_cpu(page: &mut Page, answer: &Answer) {
+    page.heading("Hottest on CPU", "share of all thread time");
+    if answer.on_cpu.is_empty() {
+        page.line("  Nothing ran.");
+        return;
+    }
+    add_functions(page, answer);
+    for stack in answer.on_cpu.iter().take(SHOWN) {
+        let who = middle(&who(stack), page.width - 24);
+        let line = format!("{}{}  {who}", share(page, stack), time(stack.time_ns));
+        page.line(line);
+        add_frames(page, &stack.frames);
+    }
+}
+
+/// Functions say more than stacks where a program's time is spread over many paths.
+fn add_functions(page: &mut Page, answer: &Answer) {
+    let header = page.dim(&format!("{}{}", right("self", 7), right("total", 10)));
+    page.line(header);
+    for hot in answer.functions_on_cpu.iter().take(FUNCTIONS) {
+        let percent = |sums: &std::collections::BTreeMap<String, u64>| {
+            let ns = sums.get(RUNNING).copied().unwrap_or(0);
+            human::percent(ns, answer.total.lifetime_ns)
+        };
+        let kernel = if hot.function.kernel { " [k]" } else { "" };
+        let line = format!(
+            "{}{}  {}{kernel}",
+            page.bold(&right(&percent(&hot.self_ns), 7)),
+            right(&percent(&hot.total_ns), 10),
+            shorten(&hot.function.function, page.width - 24),
+        );
+        page.line(line);
+    }
+    let header = page.dim(&format!("{}{}", right("stack", 7), right("time", 10)));
+    page.line(header);
+}
+
+pub(super) fn add_off_cpu(page: &mut Page, answer: &Answer) {
+    page.heading("Hottest off CPU", "share of all thread time");
+    if answer.off_cpu.is_empty() {
+        page.line("  Nothing waited.");
+        return;
+    }
+    let header = format!(
+        "{}{}{}  why",
+        right("waits", 26),
+        right("mean", 10),
+        right("longest", 10)
+    );
+    let header = page.dim(&header);
+    page.line(header);
+    for stack in answer.off_cpu.iter().take(SHOWN) {
+        let why = middle(&why(stack), page.width - OFF_CPU_NUMBERS);
+        let room = page.width.saturating_sub(OFF_CPU_NUMBERS + why.width() + 2);
+        let group = if room < 4 {
+            String::new()
+        } else {
+            middle(&stack.group, room)
+        };
+        let line = format!(
+            "{}{}{}{}{}  {}  {group}",
+            share(page, stack),
+            time(stack.time_ns),
+            right(&waits(stack.waits), 9),
+            right(&known(stack.mean_ns), 10),
+            right(&known(stack.max_ns), 10),
+            page.state(state(stack), &why),
+        );
+        page.line(line);
+        add_frames(page, &stack.frames);
+    }
+}
+
+fn share(page: &Page, stack: &Stack) -> String {
+    page.bold(&right(&human::share(stack.share), 7))
+}
+
+fn time(ns: u64) -> String {
+    right(&human::duration(ns), 10)
+}
+
+fn waits(n: u64) -> String {
+    if n == 0 {
+        "-".to_owned()
+    } else {
+        human::count(n)
+    }
+}
+
+fn known(ns: u64) -> String {
+    if ns == 0 {
+        "-".to_owned()
+    } else {
+        human::duration(ns)
+    }
+}
+
+fn who(stack: &Stack) -> String {
+    if stack.process == stack.group {
+        stack.group.clone()
+    } else {
+        format!("{}/{}", stack.process, stack.group)
+    }
+}
+
+fn why(stack: &Stack) -> String {
+    match (stack.state.as_str(), stack.syscall.as_str()) {
+        ("blocked", "") => stack.reason.clone(),
+        ("blocked", syscall) => format!("{} {syscall}", stack.reason),
+        _ => "wants a CPU".to_owned(),
+    }
+}
+
+fn state(stack: &Stack) -> State {
+    match stack.state.as_str() {
+        "blocked" => State::Blocked(Reason::from_name(&stack.reason)),
+        "runnable" => State::Runnable,
+        _ => State::Running,
+    }
+}
+
+/// Functions every stack has: they tell nothing.
+const PLUMBING: [&str; 22] = [
+    "_start",
+    "__libc_start_main",
+    "__libc_start_call_main",
+    "clone",
+    "clone3",
+    "__clone3",
+    "start_thread",
+    "do_syscall_64",
+    "entry_SYSCALL_64",
+    "x64_sys_call",
+    "__x64_sys_",
+    "__do_sys_",
+    "ret_from_fork",
+    "schedule",
+    "__schedule",
+    "io_schedule",
+    "asm_exc_page_fault",
+    "exc_page_fault",
+    "std::rt::lang_start",
+    "std::sys::backtrace::__rust_begin_short_backtrace",
+    "core::ops::function::FnOnce::call_once",
+    "std::panicking::",
+];
+
+/// Names of which everything that starts so is plumbing.
+fn is_plumbing(name: &str) -> bool {
+    PLUMBING
+        .iter()
+        .any(|plumbing| match name.strip_prefix(plumbing) {
+            Some("") => true,
+            // `schedule_timeout` and `entry_SYSCALL_64_after_hwframe`, but not `scheduler_run`.
+            Some(rest) => plumbing.ends_with(['_', ':']) || rest.starts_with(['_', '@', '{', ':']),
+            None => false,
+        })
+}
+
+/// Writes a stack, innermost first, in at most [`STACK_LINES`] lines. When it is too long, frames
+/// between the innermost ones and the outermost telling one are left out.
+fn add_frames(page: &mut Page, frames: &[Frame]) {
+    let width = page.width - INDENT;
+    let names = telling(frames, width);
+    for shown in (1..=names.len()).rev() {
+        let mut pieces = names[..shown].to_vec();
+        if shown < names.len() {
+            if shown + 1 < names.len() {
+                pieces.push("…".to_owned());
+            }
+            pieces.push(names[names.len() - 1].clone());
+        }
+        let lines = wrap(&pieces, width);
+        if lines.len() <= STACK_LINES || shown == 1 {
+            for (place, line) in lines.iter().enumerate() {
+                // The innermost function stands out.
+                let bright = if place == 0 { pieces[0].len() } else { 0 };
+                let (bright, dim) = line.split_at(bright);
+                let line = format!("{}{bright}{}", left("", INDENT), page.dim(dim));
+                page.line(line);
+            }
+            return;
+        }
+    }
+}
+
+/// Names of the frames that tell something, repetitions counted, each short enough for a line.
+pub(super) fn telling(frames: &[Frame], width: usize) -> Vec<String> {
+    let innermost_kernel = frames
+        .iter()
+        .position(|f| f.kernel && !is_plumbing(&f.function));
+    let tells = |(place, frame): &(usize, &Frame)| {
+        let kernel = !frame.kernel || Some(*place) == innermost_kernel;
+        kernel && !is_plumbing(&frame.function)
+    };
+    let mut kept: Vec<&Frame> = frames
+        .iter()
+        .enumerate()
+        .filter(tells)
+        .map(|(_, f)| f)
+        .collect();
+    if kept.is_empty() {
+        kept = frames.iter().collect();
+    }
+    let longest = (width * 2 / 3).min(56);
+    let name = |run: &[&Frame]| {
+        let kernel = if run[0].kernel { " [k]" } else { "" };
+        let times = if run.len() > 1 {
+            format!(" ×{}", run.len())
+        } else {
+            String::new()
+        };
+        format!("{}{kernel}{times}", shorten(&run[0].function, longest))
+    };
+    kept.chunk_by(|a, b| a == b).map(name).collect()
+}
+
+pub(super) fn wrap(pieces: &[String], width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for (place, piece) in pieces.iter().enumerate() {
+        let arrow = if place == 0 { "" } else { " ← " };
+        let line = lines.last_mut().expect("there is always a line");
+        if line.is_empty() || line.width() + arrow.width() + piece.width() <= width {
+            line.push_str(arrow);
+            line.push_str(piece);
+        } else {
+            lines.push(format!("← {piece}"));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames(names: &[&str]) -> Vec<Frame> {
+        let frame = |name: &&str| match name.strip_suffix("_[k]") {
+            Some(name) => Frame {
+                function: name.to_owned(),
+                kernel: true,
+            },
+            None => Frame {
+                function: (*name).to_owned(),
+                kernel: false,
+            },
+        };
+        names.iter().map(frame).collect()
+    }
+
+    #[test]
+    fn plumbing_and_repetitions_are_folded() {
+        let stack = frames(&[
+            "schedule_[k]",
+            "futex_wait_[k]",
+            "do_futex_[k]",
+            "f",
+            "f",
+            "main",
+            "_start",
+        ]);
+        assert_eq!(telling(&stack, 70), ["futex_wait [k]", "f ×2", "main"]);
+        assert_eq!(telling(&frames(&["clone3"]), 70), ["clone3"]);
+        assert!(!is_plumbing("scheduler_run") && is_plumbing("__x64_sys_futex"));
+    }
+
+    #[test]
+    fn long_stacks_keep_both_ends() {
+        let names: Vec<String> = (0..40).map(|i| format!("function_{i:02}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut page = Page::new(&crate::terminal::Style::default());
+        add_frames(&mut page, &frames(&names));
+        let text = page.finish();
+        assert_eq!(text.lines().count(), STACK_LINES);
+        assert!(
+            text.contains("function_00") && text.contains("… ← function_39"),
+            "{text}"
+        );
+        assert!(text.lines().all(|l| l.width() <= 80));
+    }
+}

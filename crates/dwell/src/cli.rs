@@ -1,0 +1,253 @@
+//! What can be typed.
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Examples:
+  dwell -- stockfish bench          record a command and print where its time went
+  dwell record -p 4711 --duration 10s -o api.dwell
+  dwell report api.dwell            the answer again, later or elsewhere
+  dwell export api.dwell --to svg -o api.svg
+  dwell top -p 4711                 live
+  dwell doctor                      what this machine allows
+
+Recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Reading a recording needs nothing.";
+
+/// Shows where a program's wall-clock time goes, why, and what can be done about it.
+#[derive(Parser, Debug)]
+#[command(name = "dwell", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true, max_term_width = 100)]
+pub struct Cli {
+    /// One of the commands below; without one, `dwell -- COMMAND` records a command and reports.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Record a command and report.
+    #[command(flatten)]
+    pub run: RecordArgs,
+    /// Print the answer as JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make a recording.
+    #[command(after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record -a --duration 5s")]
+    Record(RecordCommand),
+    /// Print where the time of a recording went.
+    Report(ReportArgs),
+    /// Write a recording in another tool's format.
+    #[command(after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz")]
+    Export(ExportArgs),
+    /// Show live where the time goes.
+    Top(TopArgs),
+    /// Tell what this machine allows, what is missing, and the remedy.
+    Doctor(DoctorArgs),
+    /// Measure what dwell itself costs, on this machine, next to other profilers.
+    Bench(BenchArgs),
+    /// Print a completion script for a shell.
+    Completions {
+        /// bash, zsh, fish, elvish or powershell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page (roff).
+    Man,
+}
+
+/// What to record, and how.
+#[derive(Args, Debug, Clone)]
+pub struct RecordArgs {
+    /// A process to record; may be given several times. Its threads and children are followed.
+    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "cgroup", "cmd"])]
+    pub pid: Vec<u32>,
+    /// Record the whole system.
+    #[arg(short, long, conflicts_with_all = ["cgroup", "cmd"])]
+    pub all: bool,
+    /// Record every process of a cgroup (a folder, or a path below /sys/fs/cgroup).
+    #[arg(long, value_name = "PATH", conflicts_with = "cmd")]
+    pub cgroup: Option<PathBuf>,
+    /// End after this long: 10s, 500ms, 2m.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Stacks per second of each thread's time, on and off the processor.
+    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub frequency: u32,
+    /// Where to write the recording (a folder). Default: NAME.dwell, after what is recorded.
+    #[arg(short, long, value_name = "PATH")]
+    pub output: Option<PathBuf>,
+    /// Clock for the stacks of running threads: the scheduler's tick costs next to nothing; a timer
+    /// of our own sees programs whose own timers beat in step with the tick.
+    #[arg(long, value_enum, default_value_t = ClockChoice::Tick)]
+    pub clock: ClockChoice,
+    /// Size of the buffer between kernel and recorder; a power of two.
+    #[arg(long, value_name = "KIB", default_value_t = 16384, hide = true, value_parser = parse_buffer)]
+    pub buffer: u32,
+    /// The command to start and record.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub cmd: Vec<OsString>,
+}
+
+/// See `RecordArgs::clock`.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClockChoice {
+    /// The scheduler's tick.
+    Tick,
+    /// A timer of our own.
+    Timer,
+}
+
+/// `dwell record`.
+#[derive(Args, Debug)]
+pub struct RecordCommand {
+    #[command(flatten)]
+    pub record: RecordArgs,
+    /// Say nothing but errors.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Which recording.
+#[derive(Args, Debug)]
+pub struct Input {
+    /// The recording. Default: the newest *.dwell in this folder.
+    #[arg(value_name = "RECORDING")]
+    pub recording: Option<PathBuf>,
+}
+
+/// `dwell report`.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub input: Input,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
+    /// How many stacks of each kind to show.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub stacks: Option<usize>,
+}
+
+/// `dwell export`.
+#[derive(Args, Debug)]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub input: Input,
+    /// The format.
+    #[arg(long, value_enum)]
+    pub to: Format,
+    /// Where to write; standard output by default.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Keep threads apart instead of joining those with the same name.
+    #[arg(long)]
+    pub per_thread: bool,
+    /// Put idle pools into one line (folded only; the SVG folds and unfolds them itself).
+    #[arg(long)]
+    pub fold_idle: bool,
+}
+
+/// Formats of other tools.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Folded stacks in ns of thread time, for flamegraph.pl, inferno, speedscope.
+    Folded,
+    /// A flame graph for the browser.
+    Svg,
+    /// For `go tool pprof` and everything that reads it.
+    Pprof,
+}
+
+/// `dwell top`.
+#[derive(Args, Debug)]
+pub struct TopArgs {
+    /// A process to watch; may be given several times. Default: the whole system.
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// Time between two pictures.
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// End after this many pictures.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub pictures: Option<u32>,
+}
+
+/// `dwell doctor`.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dwell bench`.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// Rounds; each gives one pair per workload and tool.
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// About how long one run takes, in seconds.
+    #[arg(long, default_value_t = 2.0)]
+    pub seconds: f64,
+    /// Measure other profilers too, where they are installed.
+    #[arg(long)]
+    pub peers: bool,
+    /// Only this workload; may be given several times.
+    #[arg(short, long, value_name = "NAME")]
+    pub workload: Vec<String>,
+    /// The folder with dwell's small test programs.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+    /// Write the figures to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Reads `10s`, `500ms`, `2m`, `1h` or plain seconds.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "" | "s" => 1.0,
+        "ms" => 1e-3,
+        "m" | "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(format!("unknown unit {unit:?}: write 10s, 500ms, 2m or 1h")),
+    };
+    let seconds = number.parse::<f64>().map_err(|_| format!("{text:?} is no time: write 10s, 500ms, 2m or 1h"))? * factor;
+    Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
+}
+
+fn parse_buffer(text: &str) -> Result<u32, String> {
+    let kib: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
+    (kib.is_power_of_two() && (4..=1 << 20).contains(&kib)).then_some(kib).ok_or("a power of two from 4 to 1048576".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("2"), Ok(Duration::from_secs(2)));
+        assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("").is_err() && parse_duration("5x").is_err() && parse_duration("-1s").is_err());
+    }
+
+    #[test]
+    fn command_after_dashes_keeps_its_options() {
+        let cli = Cli::try_parse_from(["dwell", "--", "ls", "-p", "--json"]).expect("valid");
+        assert_eq!(cli.run.cmd, ["ls", "-p", "--json"]);
+        assert!(!cli.json);
+        let cli = Cli::try_parse_from(["dwell", "record", "-p", "1", "-p", "2"]).expect("valid");
+        assert!(matches!(cli.command, Some(Command::Record(r)) if r.record.pid == [1, 2]));
+    }
+}

@@ -1,0 +1,57 @@
+//! `dwell report`: the answer of a recording.
+use crate::cli::{Input, ReportArgs};
+use crate::terminal;
+use anyhow::{Context, bail};
+use dwell_recording::{Recording, Tables};
+use dwell_report::terminal::Style;
+use dwell_report::{Answer, Options};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Prints it.
+pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let path = find(&args.input)?;
+    let mut to = std::io::stdout();
+    let style = (!args.json).then(|| (terminal::style(&to), args.stacks));
+    print(&path, &mut to, style, args.json)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints the answer of the recording at `path`, as text in a style (and with a number of stacks), or
+/// as JSON.
+pub fn print(path: &Path, to: &mut impl Write, style: Option<(Style, Option<usize>)>, json: bool) -> anyhow::Result<()> {
+    let tables = load(path)?;
+    let mut options = Options::default();
+    let (style, stacks) = style.unwrap_or_default();
+    options.stacks = stacks.unwrap_or(options.stacks);
+    let answer = Answer::build(&tables, &options);
+    let text = if json { dwell_report::json::render(&answer) } else { dwell_report::terminal::render(&answer, &style) };
+    to.write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// Reads a recording; what a person should know of its state goes to standard error.
+pub fn load(path: &Path) -> anyhow::Result<Tables> {
+    let recording = Recording::open(path)?;
+    let tables = recording.load()?;
+    for warning in recording.warnings() {
+        eprintln!("dwell: warning: {warning}");
+    }
+    Ok(tables)
+}
+
+/// The recording that is meant: the one named, else the newest in this folder.
+pub fn find(input: &Input) -> anyhow::Result<PathBuf> {
+    if let Some(path) = &input.recording {
+        return Ok(path.clone());
+    }
+    let entries = fs::read_dir(".").context("reading this folder")?;
+    let recordings = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dwell"));
+    let newest = recordings.max_by_key(|p| fs::metadata(p.join("meta.json")).and_then(|m| m.modified()).ok());
+    let Some(newest) = newest else {
+        bail!("no recording here: name one, or make one with `dwell record`");
+    };
+    Ok(newest)
+}

@@ -1,0 +1,130 @@
+//! `dwell top`: the answer of the last seconds, again and again.
+use crate::cli::TopArgs;
+use crate::{naming, terminal};
+use dwell_collector::{Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Recorder, Step, Target};
+use dwell_recording::Tables;
+use dwell_recording::rows::{SymbolRow, ThreadRow};
+use dwell_report::Answer;
+use std::collections::HashMap;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Shows live where the time goes.
+pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
+    let target = if args.pid.is_empty() { Target::All } else { Target::Pids(args.pid.clone()) };
+    let mut recorder = Recorder::start(Options {
+        target,
+        output: None,
+        overwrite: false,
+        period_ns: DEFAULT_PERIOD_NS,
+        clock: Clock::Tick,
+        duration: None,
+        slice_min_ns: DEFAULT_SLICE_MIN_NS,
+        ring_bytes: DEFAULT_RING_BYTES,
+        command_line: Vec::new(),
+    })?;
+    let mut symbolizer = naming::symbolizer();
+    let mut window = Window::default();
+    let mut next = Instant::now() + args.interval;
+    let mut pictures = 0;
+    loop {
+        match recorder.step()? {
+            Step::Progress(_) => {}
+            Step::Ended(_) => return Ok(ExitCode::SUCCESS),
+            Step::Rows(rows) => {
+                window.add(*rows);
+                if Instant::now() < next {
+                    continue;
+                }
+                for group in recorder.unnamed(window.named) {
+                    window.all.symbols.extend(naming::name_group(&mut symbolizer, &group));
+                }
+                window.named = window.all.frames.len();
+                draw(&window.take())?;
+                pictures += 1;
+                if args.pictures.is_some_and(|n| pictures >= n) {
+                    return Ok(ExitCode::SUCCESS);
+                }
+                next = Instant::now() + args.interval;
+            }
+        }
+    }
+}
+
+/// What has come since the last picture, and what stays true from one to the next.
+#[derive(Default)]
+struct Window {
+    all: Tables,
+    /// Threads as they were at the last picture.
+    before: HashMap<u32, ThreadRow>,
+    threads: HashMap<u32, ThreadRow>,
+    named: usize,
+    start_ns: u64,
+}
+
+impl Window {
+    fn add(&mut self, rows: Tables) {
+        let all = &mut self.all;
+        for process in rows.processes {
+            all.processes.retain(|p| p.process != process.process);
+            all.processes.push(process);
+        }
+        self.threads.extend(rows.threads.into_iter().map(|t| (t.thread, t)));
+        all.frames.extend(rows.frames);
+        all.stacks.extend(rows.stacks);
+        all.sites.extend(rows.sites);
+        all.site_times.extend(rows.site_times);
+        all.samples.extend(rows.samples);
+        all.slices.extend(rows.slices);
+        all.meta = rows.meta;
+    }
+
+    /// The tables of the time since the last picture; frames, stacks, names and sites are kept.
+    fn take(&mut self) -> Tables {
+        let mut tables = self.all.clone();
+        for rows in [&mut self.all] {
+            rows.site_times.clear();
+            rows.samples.clear();
+            rows.slices.clear();
+        }
+        tables.meta.start_ns = self.start_ns.max(tables.meta.start_ns);
+        self.start_ns = tables.meta.end_ns;
+        tables.symbols.sort_by_key(|s: &SymbolRow| (s.frame, s.depth));
+        tables.threads = self.threads.values().map(|t| since(t, self.before.get(&t.thread))).collect();
+        tables.threads.sort_by_key(|t| t.thread);
+        self.before = self.threads.clone();
+        self.threads.retain(|_, t| !t.ended);
+        tables
+    }
+}
+
+/// A thread's sums since an earlier reading.
+fn since(now: &ThreadRow, before: Option<&ThreadRow>) -> ThreadRow {
+    let Some(before) = before else { return now.clone() };
+    ThreadRow {
+        start_ns: before.until_ns,
+        running_ns: now.running_ns.saturating_sub(before.running_ns),
+        runnable_ns: now.runnable_ns.saturating_sub(before.runnable_ns),
+        blocked_ns: now.blocked_ns.saturating_sub(before.blocked_ns),
+        lost_ns: now.lost_ns.saturating_sub(before.lost_ns),
+        voluntary_switches: now.voluntary_switches.saturating_sub(before.voluntary_switches),
+        involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
+        ..now.clone()
+    }
+}
+
+fn draw(tables: &Tables) -> anyhow::Result<()> {
+    let mut out = std::io::stdout();
+    let style = terminal::style(&out);
+    let options = dwell_report::Options { stacks: 5, ..dwell_report::Options::default() };
+    let text = dwell_report::terminal::render(&Answer::build(tables, &options), &style);
+    if out.is_terminal() {
+        // Home, then every line cleared to its end, then the rest of the screen: no flicker.
+        write!(out, "\x1b[H{}\x1b[J", text.replace('\n', "\x1b[K\n"))?;
+    } else {
+        out.write_all(text.as_bytes())?;
+    }
+    out.flush()?;
+    Ok(())
+}
