@@ -77,7 +77,10 @@ struct {
 #define RAW_REG_WORDS 17
 #define RAW_WORDS (RAW_BYTES / 8)
 struct scratch {
-	u64 window[512];
+	u64 window[512]; /* a page of the stack */
+	u64 window_at; /* its address; 1: none */
+	u64 rule_high;
+	u64 fault; /* a read failed */
 	u64 head[HEAD_WORDS];
 	u64 pcs[PCS_MASK + 1 + RAW_REG_WORDS + RAW_WORDS + 512];
 	u32 busy;

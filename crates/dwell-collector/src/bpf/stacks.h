@@ -119,10 +119,11 @@ static __always_inline void user_stack(struct scratch *s, struct StackRecord *r,
 	u.sp = regs->sp;
 	u.bp = regs->bp;
 	u.di = regs->di;
+	s->window_at = 1;
+	s->fault = 0;
 	u.maps = bpf_map_lookup_elem(&processes, &tgid);
 	if (u.maps) {
 		u.zero = u.maps->pad;
-		u.window = 1 + u.zero;
 		u.returned = u.zero;
 		u.m_start = u.m_end = u.text_base = u.zero;
 		u.table = u.zero;

@@ -20,7 +20,10 @@ fn compute_step() {
     let mut x = 88172645463325252u64;
     while Instant::now() < end {
         for _ in 0..1000 {
-            x = black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407));
+            x = black_box(
+                x.wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407),
+            );
         }
     }
 }
@@ -77,7 +80,9 @@ fn blocking_job() {
 async fn blocking_jobs(end: Instant) -> u64 {
     let mut rounds = 0;
     while Instant::now() < end {
-        tokio::task::spawn_blocking(blocking_job).await.expect("the job does not panic");
+        tokio::task::spawn_blocking(blocking_job)
+            .await
+            .expect("the job does not panic");
         rounds += 1;
     }
     rounds
@@ -85,7 +90,9 @@ async fn blocking_jobs(end: Instant) -> u64 {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let seconds: f64 = std::env::args().nth(1).map_or(Ok(2.0), |text| text.parse())?;
+    let seconds: f64 = std::env::args()
+        .nth(1)
+        .map_or(Ok(2.0), |text| text.parse())?;
     let end = Instant::now() + Duration::from_secs_f64(seconds);
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;

@@ -1,7 +1,8 @@
 //! Where the functions of undescribed code begin.
 use super::Code;
-use crate::ElfFile;
+use crate::{ElfFile, ElfKind};
 use iced_x86::{Code as Code64, Decoder, DecoderOptions, Instruction};
+use std::ops::Range;
 
 /// Most bytes of other code that are searched for calls; this costs about 4 ns per byte.
 const MAX_SEARCHED: usize = 16 << 20;
@@ -29,11 +30,15 @@ impl Entries {
         self.data.get(next).map_or(u64::MAX, |&a| a - table)
     }
 
-    /// The entries within `code`, in order.
-    pub fn within(&self, code: &Code<'_>) -> &[u64] {
-        let first = self.addresses.partition_point(|&a| a < code.start);
-        let last = self.addresses.partition_point(|&a| a < code.end());
-        &self.addresses[first..last]
+    /// Every entry, in order.
+    pub fn all(&self) -> &[u64] {
+        &self.addresses
+    }
+
+    /// From `address` to the next entry.
+    pub fn function_at(&self, address: u64) -> Range<u64> {
+        let next = self.addresses.partition_point(|&a| a <= address);
+        address..self.addresses.get(next).copied().unwrap_or(u64::MAX)
     }
 }
 
@@ -50,12 +55,13 @@ pub(super) fn find(file: &ElfFile<'_>, all: &[Code<'_>], unknown: &[Code<'_>]) -
         file.symbols().filter(|s| !is_cold_part(s.name)).map(|s| s.address).filter(|&a| is_unknown(a)).collect();
     addresses.extend(file.entry().filter(|&a| is_unknown(a)));
     let mut data = Vec::new();
+    let is_fixed = file.kind() == ElfKind::FixedExecutable;
     let mut budget = MAX_SEARCHED;
     let is_worth_search = unknown.iter().map(|code| code.bytes.len()).sum::<usize>() >= MIN_WORTH_SEARCH;
     for code in if is_worth_search { all } else { unknown } {
         let searched = &code.bytes[..code.bytes.len().min(budget)];
         budget -= searched.len();
-        references(&Code { bytes: searched, ..*code }, &mut |target| {
+        references(&Code { bytes: searched, ..*code }, is_fixed, &mut |target| {
             if is_unknown(target) { &mut addresses } else { &mut data }.push(target);
         });
     }
@@ -73,13 +79,15 @@ fn is_cold_part(name: &[u8]) -> bool {
 
 /// Reports the target of every direct call and of every address taken, by decoding one instruction
 /// after the other. (Searching the bytes for the opcodes instead finds too many in immediates.)
-fn references(code: &Code<'_>, found: &mut impl FnMut(u64)) {
+fn references(code: &Code<'_>, is_fixed: bool, found: &mut impl FnMut(u64)) {
     let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         match instruction.code() {
             Code64::Call_rel32_64 => found(instruction.near_branch_target()),
+            // Without position independence, code takes addresses by immediates.
+            Code64::Mov_r32_imm32 | Code64::Mov_rm64_imm32 if is_fixed => found(instruction.immediate(1)),
             Code64::Lea_r64_m if instruction.is_ip_rel_memory_operand() => found(instruction.ip_rel_memory_address()),
             _ => {}
         }

@@ -1,49 +1,43 @@
 //! The targets of a `switch`.
-use super::Code;
 use super::entries::Entries;
 use crate::ElfFile;
 use iced_x86::{Instruction, OpKind, Register};
-use std::ops::Range;
 
 /// Most targets that are read of one table.
 const MAX_TARGETS: usize = 1024;
 
-/// The jump targets within `function` of an indirect jump, or empty. `bases` are the addresses that
-/// the function took before (position-independent code adds a table's offsets to its address).
+/// The targets of an indirect jump, or empty. `bases` are the addresses that the function took before
+/// (position-independent code adds a table's offsets to its address).
 ///
-/// A table ends where its targets leave the function, where the code takes another address, or
-/// after `limit` entries (the comparison before the jump).
+/// A table ends where `is_target` says no (it is told whether the table's length is known), where the
+/// code takes another address, or after `limit` entries (the comparison before the jump).
 pub(super) fn targets(
     file: &ElfFile<'_>,
-    code: &Code<'_>,
-    function: &Range<u64>,
+    entries: &Entries,
     jump: &Instruction,
     bases: &[u64],
-    entries: &Entries,
     limit: Option<u32>,
+    is_target: &impl Fn(u64, bool) -> bool,
 ) -> Vec<u64> {
-    // A table of known length may lead to the function's cold part, which can be anywhere.
-    let is_bounded = limit.is_some();
+    let inside = |target: &u64| is_target(*target, limit.is_some());
     let limit = limit.map_or(MAX_TARGETS, |n| MAX_TARGETS.min(n as usize));
-    let inside = |target: &u64| {
-        code.contains(*target) && (function.contains(target) || is_bounded && !entries.contains(*target))
-    };
-    if jump.op0_kind() == OpKind::Memory && jump.memory_base() == Register::None && jump.memory_index() != Register::None {
-        return absolute(file, jump.memory_displacement64()).take_while(inside).take(limit).collect();
+    let is_table = jump.memory_base() == Register::None && jump.memory_index() != Register::None;
+    match jump.op0_kind() {
+        OpKind::Memory if is_table => {
+            absolute(file, jump.memory_displacement64()).take_while(inside).take(limit).collect()
+        }
+        // The address taken last is most likely the table's; a wrong one has no target inside.
+        OpKind::Register => bases
+            .iter()
+            .rev()
+            .map(|&base| {
+                let room = usize::try_from(entries.room_at(base) / 4).unwrap_or(usize::MAX);
+                relative(file, base).take_while(inside).take(limit.min(room)).collect::<Vec<_>>()
+            })
+            .find(|found| !found.is_empty())
+            .unwrap_or_default(),
+        _ => Vec::new(),
     }
-    if jump.op0_kind() != OpKind::Register {
-        return Vec::new();
-    }
-    // The address taken last is most likely the table's; a wrong one has no target inside.
-    bases
-        .iter()
-        .rev()
-        .map(|&base| {
-            let room = usize::try_from(entries.room_at(base) / 4).unwrap_or(usize::MAX);
-            relative(file, base).take_while(inside).take(limit.min(room)).collect::<Vec<_>>()
-        })
-        .find(|found| !found.is_empty())
-        .unwrap_or_default()
 }
 
 /// Entries of 8 bytes: the addresses themselves.

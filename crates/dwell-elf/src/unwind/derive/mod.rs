@@ -7,6 +7,9 @@
 mod entries;
 mod frame;
 mod jump_table;
+mod pieces;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 use super::TextRange;
@@ -16,6 +19,7 @@ use super::gaps::{find_sigreturn, padding};
 use crate::ElfFile;
 use dwell_abi::unwind::{KIND_NONE, KIND_SIGNAL, Row};
 use std::ops::Range;
+use walk::Reached;
 
 /// Most bytes of code that are followed per file; the largest known body of undescribed code (the
 /// assembly of video codecs) has 4 MiB, and following takes about 10 ns per byte.
@@ -69,12 +73,13 @@ pub(crate) fn rows(
         })
         .collect();
     let entries = entries::find(file, all, &followed);
+    let reached = walk::reached(file, &followed, &entries);
     unknown
         .iter()
         .enumerate()
         .map(|(i, code)| {
             let rows = match followed.get(i) {
-                Some(code) => rows_of(file, code, &entries, text),
+                Some(code) => rows_of(code, &reached, text),
                 None => vec![Place::plain(KIND_NONE).at((code.start - text.start) as u32)],
             };
             (code.start, rows)
@@ -82,11 +87,12 @@ pub(crate) fn rows(
         .collect()
 }
 
-fn rows_of(file: &ElfFile<'_>, code: &Code<'_>, entries: &entries::Entries, text: TextRange) -> Vec<Row> {
-    let places = walk::places(file, code, entries);
+/// The rows of one piece from what was `reached` in all of them.
+fn rows_of(code: &Code<'_>, reached: &[Reached], text: TextRange) -> Vec<Row> {
+    let first = reached.partition_point(|r| r.address < code.start);
     let mut sink = RowSink::default();
     let mut at = code.start;
-    for (address, len, place) in places {
+    for &Reached { address, len, place } in reached[first..].iter().take_while(|r| r.address < code.end()) {
         if address > at || sink.is_empty() {
             unreached(code, at, address, text, &mut sink);
         }

@@ -1,38 +1,53 @@
-//! Follows a piece of code along all of its branches.
+//! Follows code along all of its branches.
 use super::super::convert::Place;
 use super::entries::Entries;
 use super::frame::Frame;
+use super::pieces::Pieces;
 use super::{Code, jump_table};
 use crate::ElfFile;
-use crate::unwind::gaps::padding;
-use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
+use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind};
 use std::ops::Range;
 
 /// Addresses that a function took, kept to find the tables of its switches.
 const MAX_BASES: usize = 16;
 
-/// Every instruction that was reached: stated address, length in bytes, what holds there; sorted.
-pub(super) fn places(file: &ElfFile<'_>, code: &Code<'_>, entries: &Entries) -> Vec<(u64, u8, Place)> {
-    let mut walk = Walk::new(file, code, entries);
-    let mut ends = Vec::new();
-    for &entry in entries.within(code) {
-        let frame = if entries.program == Some(entry) { Frame::OUTERMOST } else { Frame::ENTRY };
-        walk.function(entry, frame);
-        ends.push((entry, walk.unresolved.take()));
-    }
-    walk.all_leftovers(&ends);
-    walk.places.sort_unstable_by_key(|(address, ..)| *address);
-    walk.places
+/// An instruction that was reached.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reached {
+    /// Stated address.
+    pub address: u64,
+    /// Length in bytes.
+    pub len: u8,
+    /// What holds before it.
+    pub place: Place,
+}
+
+/// Every instruction of `codes` that was reached, in the order of addresses.
+pub(super) fn reached(file: &ElfFile<'_>, codes: &[Code<'_>], entries: &Entries) -> Vec<Reached> {
+    let pieces = Pieces::new(codes);
+    let table_budget = pieces.len();
+    let mut walk = Walk {
+        file,
+        entries,
+        pieces,
+        reached: Vec::new(),
+        pending: Vec::new(),
+        bases: Vec::new(),
+        compared: None,
+        unresolved: None,
+        is_broken: false,
+        table_budget,
+    };
+    walk.all();
+    walk.reached.sort_unstable_by_key(|reached| reached.address);
+    walk.reached
 }
 
 struct Walk<'a, 'data> {
     file: &'a ElfFile<'data>,
-    code: &'a Code<'data>,
     entries: &'a Entries,
-    decoder: Decoder<'data>,
-    /// By byte: whether an instruction that was reached begins here or covers it.
-    reached: Vec<bool>,
-    places: Vec<(u64, u8, Place)>,
+    pieces: Pieces<'data>,
+    reached: Vec<Reached>,
     pending: Vec<(u64, Frame)>,
     bases: Vec<u64>,
     /// How many cases the last comparison with a constant allows.
@@ -45,73 +60,57 @@ struct Walk<'a, 'data> {
     table_budget: usize,
 }
 
-impl<'a, 'data> Walk<'a, 'data> {
-    fn new(file: &'a ElfFile<'data>, code: &'a Code<'data>, entries: &'a Entries) -> Self {
-        Walk {
-            file,
-            code,
-            entries,
-            decoder: Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE),
-            reached: vec![false; code.bytes.len()],
-            places: Vec::new(),
-            pending: Vec::new(),
-            bases: Vec::new(),
-            compared: None,
-            unresolved: None,
-            is_broken: false,
-            table_budget: code.bytes.len(),
+impl Walk<'_, '_> {
+    /// Every known function first, then what is left between them.
+    fn all(&mut self) {
+        let entries = self.entries.all();
+        let mut unresolved = Vec::with_capacity(entries.len());
+        for &entry in entries {
+            let frame = if self.entries.program == Some(entry) { Frame::OUTERMOST } else { Frame::ENTRY };
+            self.function(entry, frame);
+            unresolved.push(self.unresolved.take());
+        }
+        let first = entries.first().copied().unwrap_or(u64::MAX);
+        self.leftovers(0..first, None);
+        for (i, &entry) in entries.iter().enumerate() {
+            let next = entries.get(i + 1).copied().unwrap_or(u64::MAX);
+            self.leftovers(entry..next, unresolved[i]);
         }
     }
 
-    fn is_reached(&self, address: u64) -> bool {
-        self.reached[(address - self.code.start) as usize]
-    }
-
+    /// Follows code from `entry` and everything it leads to within the function.
     fn function(&mut self, entry: u64, frame: Frame) {
         self.bases.clear();
         self.unresolved = None;
-        self.block(entry, frame, entry);
-    }
-
-    /// Follows code from `start` and everything it leads to within the function at `entry`.
-    fn block(&mut self, start: u64, frame: Frame, entry: u64) {
-        let within = self.entries.within(self.code);
-        let next = within.get(within.partition_point(|&a| a <= entry));
-        let function = entry..next.copied().unwrap_or(self.code.end());
-        self.pending.push((start, frame));
+        let function = self.entries.function_at(entry);
+        self.pending.push((entry, frame));
         while let Some((address, frame)) = self.pending.pop() {
             self.straight(address, frame, &function);
         }
     }
 
     /// Follows instructions one after the other until control leaves for good.
-    fn straight(&mut self, mut address: u64, mut frame: Frame, function: &Range<u64>) {
+    fn straight(&mut self, start: u64, mut frame: Frame, function: &Range<u64>) {
+        let Some(mut at) = self.pieces.position(start) else { return };
         let mut instruction = Instruction::default();
-        let first = address;
+        let mut address = start;
         self.compared = None;
         loop {
-            let is_next_function = address != first && self.entries.contains(address);
-            if !self.code.contains(address) || self.is_reached(address) || is_next_function {
-                return;
-            }
-            let offset = (address - self.code.start) as usize;
-            if self.decoder.set_position(offset).is_err() {
-                return;
-            }
-            self.decoder.set_ip(address);
-            self.decoder.decode_out(&mut instruction);
-            if instruction.is_invalid() || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt {
+            let Some(next) = self.pieces.decode(at, &mut instruction) else { return };
+            if is_no_program(&instruction) {
                 self.is_broken = true;
                 return;
             }
-            self.reached[offset..offset + instruction.len()].fill(true);
-            self.places.push((address, instruction.len() as u8, frame.place()));
+            self.reached.push(Reached { address, len: instruction.len() as u8, place: frame.place() });
             self.remember(&instruction);
             if !self.branch(&instruction, frame, function) {
                 return;
             }
             frame = frame.after(&instruction);
-            address = instruction.next_ip();
+            (at, address) = (next, instruction.next_ip());
+            if self.entries.contains(address) {
+                return;
+            }
         }
     }
 
@@ -135,7 +134,7 @@ impl<'a, 'data> Walk<'a, 'data> {
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
                 let target = instruction.near_branch_target();
                 let is_tail_call = self.entries.contains(target);
-                if instruction.op0_kind() == OpKind::NearBranch64 && self.code.contains(target) && !is_tail_call {
+                if instruction.op0_kind() == OpKind::NearBranch64 && self.pieces.contains(target) && !is_tail_call {
                     self.pending.push((target, frame));
                 }
                 instruction.flow_control() == FlowControl::ConditionalBranch
@@ -160,64 +159,40 @@ impl<'a, 'data> Walk<'a, 'data> {
         if self.table_budget < cost {
             return Vec::new();
         }
-        let targets = jump_table::targets(
-            self.file,
-            self.code,
-            function,
-            jump,
-            &self.bases,
-            self.entries,
-            self.compared,
-        );
+        let is_target = |address: u64, is_bounded: bool| {
+            // A table of known length may lead to the function's cold part, which can be anywhere.
+            let is_near = function.contains(&address) || is_bounded && !self.entries.contains(address);
+            is_near && self.pieces.contains(address)
+        };
+        let targets = jump_table::targets(self.file, self.entries, jump, &self.bases, self.compared, &is_target);
         self.table_budget = self.table_budget.saturating_sub(cost + targets.len());
         targets
     }
 
-    /// Code that nothing known leads to, between the entries. `ends` tells for each function whether
-    /// it has a jump whose targets were not found.
-    fn all_leftovers(&mut self, ends: &[(u64, Option<Frame>)]) {
-        let mut start = self.code.start;
-        let mut unresolved = None;
-        for &(entry, next_unresolved) in ends {
-            self.leftovers(start..entry, unresolved);
-            (start, unresolved) = (entry, next_unresolved);
+    /// Code in `range` that nothing known leads to. The cases of a switch whose table was not found
+    /// continue with its frame, anything else is a function that only pointers lead to.
+    fn leftovers(&mut self, mut range: Range<u64>, unresolved: Option<Frame>) {
+        while let Some((start, bytes)) = self.pieces.next_left(&range) {
+            self.leftover(start, unresolved.unwrap_or(first_frame(bytes)));
+            range.start = start + 1;
         }
-        self.leftovers(start..self.code.end(), unresolved);
     }
 
-    /// The cases of a switch whose table was not found continue with its frame, anything else is a
-    /// function that only pointers lead to.
-    fn leftovers(&mut self, range: Range<u64>, unresolved: Option<Frame>) {
-        let mut at = range.start;
-        while at < range.end {
-            let offset = (at - self.code.start) as usize;
-            if self.reached[offset] {
-                at += 1;
-                continue;
-            }
-            let skip = padding(&self.code.bytes[offset..]);
-            if skip > 0 {
-                at += skip as u64;
-                continue;
-            }
-            self.leftover(at, unresolved.unwrap_or(first_frame(&self.code.bytes[offset..])));
-            at += 1;
+    /// Follows code that may turn out to be data: it is taken back when it leads to what cannot be
+    /// an instruction of a program.
+    fn leftover(&mut self, start: u64, frame: Frame) {
+        let before = self.reached.len();
+        self.is_broken = false;
+        self.function(start, frame);
+        if self.is_broken {
+            self.reached.truncate(before);
         }
     }
 }
 
-impl Walk<'_, '_> {
-    /// Follows code that may turn out to be data: it is taken back when it leads to what cannot be
-    /// an instruction of a program.
-    fn leftover(&mut self, start: u64, frame: Frame) {
-        let before = self.places.len();
-        self.is_broken = false;
-        self.bases.clear();
-        self.block(start, frame, start);
-        if self.is_broken {
-            self.places.truncate(before);
-        }
-    }
+/// What only data, or a walk that has lost the thread, leads to.
+fn is_no_program(instruction: &Instruction) -> bool {
+    instruction.is_invalid() || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt
 }
 
 /// `push disp32(%rip); jmp *disp32(%rip)`: the PLT's common part, which stubs jump to.

@@ -1,0 +1,76 @@
+//! The oracle for derived rows: call frame information that is there, but was not looked at.
+use super::super::{CfiSections, TextRange, UnwindTable, compile};
+use super::{Code, rows};
+use crate::ElfFile;
+use dwell_abi::unwind::{KIND_NONE, KIND_SP, Row};
+
+/// Bytes of text by how the derived row compares with the compiled one, where the latter counts from sp.
+#[derive(Debug, Default)]
+struct Tally {
+    same: u64,
+    silent: u64,
+    other: u64,
+}
+
+fn compare(path: &str) -> Option<Tally> {
+    let data = std::fs::read(path).ok()?;
+    let file = ElfFile::parse(&data).expect("parse");
+    let compiled = compile(&file).expect("compile");
+    let text = TextRange::of(&file).expect("text");
+    let section = file.section(".text").expect(".text");
+    let code = Code { start: section.stated_address(), bytes: section.raw_bytes().expect("bytes") };
+    let (_, derived) = rows(&file, &[code], &[code], text).pop().expect("one piece");
+    let derived = UnwindTable { rows: derived, ..compiled.clone() };
+    let mut tally = Tally::default();
+    for (i, row) in compiled.rows.iter().enumerate().filter(|(_, row)| row.kind == KIND_SP) {
+        let end = compiled.rows.get(i + 1).map_or(text.end, |next| text.start + u64::from(next.pc));
+        let start = (text.start + u64::from(row.pc)).max(code.start);
+        for pc in start..end.min(code.end()) {
+            count(&mut tally, row, derived.lookup(pc));
+        }
+    }
+    Some(tally)
+}
+
+fn count(tally: &mut Tally, compiled: &Row, derived: Option<Row>) {
+    match derived {
+        Some(row) if row.kind == KIND_SP && row.cfa_off8 == compiled.cfa_off8 => tally.same += 1,
+        Some(row) if row.kind != KIND_NONE => tally.other += 1,
+        _ => tally.silent += 1,
+    }
+}
+
+fn check(path: &str, same_percent: u64) {
+    let Some(tally) = compare(path) else {
+        eprintln!("{path} is not installed, left out");
+        return;
+    };
+    let all = tally.same + tally.silent + tally.other;
+    println!("{path}: {tally:?}, {:.3} % the same", 100.0 * tally.same as f64 / all as f64);
+    assert!(tally.same * 100 >= all * same_percent, "{path}: {tally:?}");
+}
+
+/// Stripped, large, with cold parts split off their functions.
+#[test]
+fn bash() {
+    check("/bin/bash", 98);
+}
+
+/// Hand-written assembly, jump tables, exported symbols.
+#[test]
+fn libc() {
+    check("/lib/x86_64-linux-gnu/libc.so.6", 97);
+}
+
+#[test]
+fn perl() {
+    check("/usr/bin/perl", 98);
+}
+
+#[test]
+fn nothing_to_derive() {
+    let data = std::fs::read("/bin/bash").expect("bash");
+    let file = ElfFile::parse(&data).expect("parse");
+    assert!(!CfiSections::find(&file).is_empty());
+    assert!(rows(&file, &[], &[], TextRange { start: 0, end: 0 }).is_empty());
+}
