@@ -144,14 +144,19 @@ impl Recorder {
         let now = machine::boottime_ns();
         for &pid in &pids {
             let process = self.state.processes.begin(pid, now);
-            self.state.processes.map_all(&self.programs, &mut self.state.modules, process, now)?;
+            // A command has nothing mapped yet: it still is our own copy.
+            if self.launched.is_none() {
+                self.state.processes.map_all(&self.programs, &mut self.state.modules, process, now)?;
+            }
             self.programs.add_target(pid)?;
         }
         self.state.processes.publish(&self.programs, &self.state.modules)?;
         self.programs.attach(self.options.clock, self.options.period_ns)?;
         self.meta.start_ns = machine::boottime_ns();
-        self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
-        self.pump()?;
+        if self.launched.is_none() {
+            self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
+            self.pump()?;
+        }
         self.started = Instant::now();
         Ok(())
     }

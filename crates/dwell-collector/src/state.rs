@@ -164,7 +164,7 @@ impl State {
                 if let Some(process) = self.processes.id_of(record.tgid) {
                     self.processes.exec(process, name.clone());
                 }
-                let thread = self.threads.id_of(record.tid);
+                let thread = self.threads.id_of(record.tid).or_else(|| self.begin_launched(record, &name));
                 self.event(record.time, thread, "exec", name);
             }
             _ => {
@@ -178,6 +178,20 @@ impl State {
                 }
             }
         }
+    }
+
+    /// The first thread of a launched command: its life begins with its exec.
+    fn begin_launched(&mut self, record: &TaskRecord, name: &str) -> Option<u32> {
+        let process = self.processes.id_of(record.tgid)?;
+        Some(self.threads.begin(ThreadRow {
+            process,
+            tid: record.tid,
+            ns_tid: record.ns_tid,
+            name: name.into(),
+            start_ns: record.time,
+            until_ns: record.time,
+            ..ThreadRow::default()
+        }))
     }
 
     fn event(&mut self, time_ns: u64, thread: Option<u32>, kind: &str, detail: String) {

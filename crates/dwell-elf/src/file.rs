@@ -222,7 +222,7 @@ impl<'data> ElfFile<'data> {
     fn has_pie_flag(&self) -> bool {
         self.dynamic()
             .iter()
-            .any(|d| d.d_tag.get(LE) == elf::DT_FLAGS_1 && d.d_val.get(LE) & u64::from(elf::DF_1_PIE.0) != 0)
+            .any(|d| d.d_tag.get(LE) == elf::DT_FLAGS_1 && d.d_val.get(LE) & elf::DF_1_PIE.0 != 0)
     }
 
     fn so_name_tag(&self) -> Option<u64> {

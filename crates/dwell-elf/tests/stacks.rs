@@ -3,7 +3,8 @@ mod common;
 
 use common::oracles::{Stack, Unwinders, eu_stack};
 use common::process::{Stopped, Target};
-use common::programs::{LEAN, c};
+use common::programs::{LEAN, c, compile, cxx, has};
+use dwell_elf::table_step::Frame;
 use dwell_abi::unwind::StackEnd;
 use std::path::Path;
 
@@ -121,4 +122,92 @@ fn signal_in_the_middle_of_a_function() {
 #[test]
 fn threads() {
     check(&lean(), &["threads"], &Expect { functions: &["threads", "main"], ..NORMAL });
+}
+
+#[test]
+fn cxx_destructor_below_an_exception() {
+    let program = cxx("throws.cpp", "throws", LEAN);
+    // While an exception unwinds, the frames below the throw are gone: libgcc jumps into `guarded`.
+    check(&program, &[], &Expect { at_least: 8, functions: &["main"], ..NORMAL });
+}
+
+#[test]
+fn rust_threads() {
+    let flags = ["-Copt-level=3", "-Cforce-frame-pointers=no", "-Cpanic=unwind", "--edition=2021"];
+    check(&compile("rustc", "sleeper.rs", "sleeper-rs", &flags), &[], &NORMAL);
+}
+
+#[test]
+fn static_glibc() {
+    let program = c("stacks.c", "stacks-static", &[LEAN, &["-static"]].concat());
+    for shape in ["recursion", "qsort"] {
+        check(&program, &[shape], &NORMAL);
+    }
+    check(&program, &["signal"], &BEYOND_FRAMEHOP);
+}
+
+/// musl has no call frame information: framehop and eu-stack cannot unwind it, so the truth is the
+/// program itself: the stack must be complete and have the functions that were called.
+#[test]
+fn musl() {
+    if !has("musl-gcc") {
+        eprintln!("musl-gcc is not installed, left out");
+        return;
+    }
+    for (name, flags) in [("static", &["-static", "-Wl,--build-id"][..]), ("dynamic", &[])] {
+        let program = compile("musl-gcc", "stacks.c", &format!("stacks-musl-{name}"), &[LEAN, flags].concat());
+        for (shape, functions) in [
+            ("recursion", &["block", "recurse", "main"][..]),
+            ("qsort", &["block", "compare", "sort", "main"]),
+            ("signal", &["block", "handler", "on_signal", "main"]),
+            ("fault", &["block", "handler", "wild", "on_fault", "main"]),
+            ("threads", &["threads", "main"]),
+        ] {
+            check(&program, &[shape], &Expect { at_least: 4, functions, framehop: false, eu_stack: false });
+        }
+    }
+}
+
+/// Go keeps frame pointers; only the innermost function may lack one.
+#[test]
+fn go_by_frame_pointer() {
+    if !has("go") {
+        eprintln!("go is not installed, left out");
+        return;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/sleeper.go");
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("sleeper-go");
+    let status = std::process::Command::new("go").args(["build", "-o"]).arg(&program).arg(source).env("CGO_ENABLED", "0").status();
+    assert!(status.expect("go").success());
+    let target = Target::start(&program, &[]);
+    let mut found = 0;
+    for tid in target.tids() {
+        let thread = target.stop(tid);
+        let mut unwinders = Unwinders::new(thread.mappings());
+        let registers = thread.registers();
+        let full = unwinders.full(&registers, &thread);
+        assert_eq!(unwinders.table(&registers, &thread), full);
+        let is_deep = |f: &Frame| name(&unwinders, f.pc - 1) == "main.deep";
+        if full.frames.iter().filter(|f| is_deep(f)).count() == 21 {
+            assert_eq!(full.end, StackEnd::Complete);
+            assert!(full.frames.iter().any(|f| name(&unwinders, f.pc - 1) == "main.main"));
+            found += 1;
+        }
+    }
+    assert_eq!(found, 1, "one thread runs the main goroutine");
+}
+
+/// Threads of programs from the distribution, as they wait.
+#[test]
+fn programs_of_the_distribution() {
+    let scripts: [(&str, &[&str]); 3] = [
+        ("/usr/bin/python3", &["-c", "import sys,time,functools\nprint('ready',flush=True)\nsorted([2,1],key=lambda x:time.sleep(600))"]),
+        ("/usr/bin/perl", &["-e", "$|=1; sub f { my $n=shift; $n ? f($n-1) : do { print qq(ready\n); sleep 600 } } f(50)"]),
+        ("/bin/bash", &["-c", "f() { if [ $1 -gt 0 ]; then f $(($1-1)); else echo ready; read < <(sleep 600); fi; }; f 20"]),
+    ];
+    for (program, args) in scripts {
+        if Path::new(program).exists() {
+            check(Path::new(program), args, &Expect { at_least: 8, functions: &[], ..NORMAL });
+        }
+    }
 }

@@ -56,6 +56,8 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 
 static u32 next_slot;
 
+static __always_inline u64 run_delay(struct task_struct *task);
+
 static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u8 state)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -70,6 +72,8 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 	t->slot = __sync_fetch_and_add(&next_slot, 1) % WORK_SLOTS;
 	t->state = state;
 	t->next_cut = now + stationary_gap();
+	t->delay_seen = run_delay(task);
+	t->exec_seen = task->se.sum_exec_runtime;
 	t->dirty = 1;
 	t->start = now;
 	return t;
@@ -88,6 +92,51 @@ static __always_inline void end_sums(struct thread *t)
 	t->dirty = 1;
 }
 
+static __always_inline u64 run_delay(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
+}
+
+/*
+ * The kernel knows better than the waking when a thread was put on a run queue, and when a processor
+ * began to work for it: the interrupt that wakes or preempts is charged by its clock, not by the
+ * switch that follows. It has added up the last stay off the processor by now; what it knows replaces
+ * our first account, so that runnable time is schedstat's, and running time not less than it.
+ */
+static __always_inline void correct(struct thread *t, struct task_struct *prev, u64 on)
+{
+	struct site *s = &t->sites[t->current & (SITE_SLOTS - 1)];
+	bool slept = !(s->flags & SITE_PREEMPTED);
+	u64 delay = run_delay(prev), exec = prev->se.sum_exec_runtime;
+	i64 more = (i64)(delay - t->delay_seen - t->off_runnable);
+	i64 early = (i64)(exec - t->exec_seen - on);
+
+	t->delay_seen = delay;
+	t->exec_seen = exec;
+	if (!bpf_core_field_exists(prev->sched_info) || !t->off_runnable)
+		return;
+	if (more > (i64)(slept ? t->off_blocked : on))
+		more = slept ? t->off_blocked : on;
+	if (more < -(i64)t->off_runnable)
+		more = -(i64)t->off_runnable;
+	t->runnable += more;
+	s->runnable += more;
+	if (slept) {
+		t->off_blocked -= more;
+		if (early < 0)
+			early = 0;
+		if (early > (i64)t->off_blocked)
+			early = t->off_blocked;
+		t->blocked -= more + early;
+		s->blocked -= more + early;
+		t->running += early;
+	} else {
+		t->running -= more;
+	}
+	s->dirty = 1;
+	t->off_runnable = 0;
+}
+
 /* The thread leaves the processor. */
 static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool preempt,
 				       u32 prev_state, u64 now)
@@ -96,6 +145,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 
 	begin_sums(t);
 	t->running += now - t->since;
+	correct(t, prev, now - t->since);
 	t->since = now;
 	t->wait++;
 	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
@@ -127,6 +177,8 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	begin_sums(t);
 	t->blocked += blocked;
 	t->runnable += runnable;
+	t->off_blocked = blocked;
+	t->off_runnable = runnable;
 	t->since = now;
 	end_sums(t);
 	leave_site(t, blocked, runnable);
@@ -224,7 +276,9 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 {
 	u32 tgid = task->tgid;
 
-	if (!thread_of(task))
+	/* A launched command's life begins here; what it was before is ours. */
+	if (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) ||
+				 !adopt(task, bpf_ktime_get_boot_ns(), STATE_RUNNING)))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
 	emit_task(RECORD_EXEC, task, old_pid, 0);

@@ -74,8 +74,16 @@ struct pt_regs {
 	unsigned long csx; /* all eight bytes: reading cs as u16 is refused in perf_event programs */
 	unsigned long flags, sp;
 };
+struct sched_info {
+	unsigned long long run_delay;
+};
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
 struct task_struct {
 	unsigned int __state;
+	struct sched_entity se;
+	struct sched_info sched_info;
 	void *stack;
 	unsigned int flags;
 	int on_cpu;

@@ -32,6 +32,8 @@ struct thread {
 	u64 running, runnable, blocked;
 	u64 wake, next_cut;
 	u64 voluntary, involuntary;
+	u64 delay_seen, exec_seen; /* the kernel's run_delay and sum_exec_runtime when last read */
+	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
 	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
 	u32 version;

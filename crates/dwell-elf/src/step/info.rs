@@ -3,7 +3,7 @@ use crate::unwind::{CfiSections, Slice, UnwindTable};
 use crate::{ElfError, ElfFile, unwind};
 use dwell_abi::unwind::{KIND_NONE, Row};
 use gimli::{
-    BaseAddresses, CieOrFde, FrameDescriptionEntry, ParsedEhFrameHdr, UnwindOffset, UnwindSection,
+    BaseAddresses, CieOrFde, EhFrameOffset, FrameDescriptionEntry, ParsedEhFrameHdr, UnwindOffset, UnwindSection,
 };
 use std::sync::{Arc, OnceLock};
 
@@ -85,7 +85,9 @@ impl<'data> UnwindInfo<'data> {
         let section = self.sections.eh_frame()?;
         let table = header.table()?;
         let pointer = table.lookup(stated_pc, &self.bases).ok()?;
-        let offset = table.pointer_to_offset(pointer).ok()?;
+        // Not `pointer_to_offset`, whose subtraction overflows for damaged tables.
+        let offset = pointer.direct().ok()?.checked_sub(self.bases.eh_frame.section?)?;
+        let offset = EhFrameOffset(usize::try_from(offset).ok()?);
         let fde = section
             .fde_from_offset(&self.bases, offset, |section, bases, at| section.cie_from_offset(bases, at))
             .ok()?;

@@ -83,14 +83,14 @@ impl Converter<'_> {
             _ => return None,
         }
         match state.cfa {
-            Cfa::Register(RSP, offset) => self.from_register(REG_SP, offset, state.bp),
-            Cfa::Register(RBP, offset) => self.from_register(REG_BP, offset, state.bp),
+            Cfa::Register(RSP, offset) => self.register_place(REG_SP, offset, state.bp),
+            Cfa::Register(RBP, offset) => self.register_place(REG_BP, offset, state.bp),
             Cfa::Register(..) => None,
-            Cfa::Expression(expression) => self.from_expression(expression, state.bp),
+            Cfa::Expression(expression) => self.expression_place(expression, state.bp),
         }
     }
 
-    fn from_register(&mut self, cfa_reg: u8, offset: i64, bp: Saved) -> Option<Place> {
+    fn register_place(&mut self, cfa_reg: u8, offset: i64, bp: Saved) -> Option<Place> {
         if let Some(place) = narrow(cfa_reg, offset, bp) {
             return Some(place);
         }
@@ -99,7 +99,7 @@ impl Converter<'_> {
         Some(self.rules.place(Rule { cfa_off, bp_off, cfa_reg, cfa_deref: 0, bp_kind, cfa_add8: 0 }))
     }
 
-    fn from_expression(&mut self, expression: UnwindExpression<usize>, bp: Saved) -> Option<Place> {
+    fn expression_place(&mut self, expression: UnwindExpression<usize>, bp: Saved) -> Option<Place> {
         let (register, offset, add) = match cfa_form(self.bytes(expression)?)? {
             CfaForm::Plt(pushed_at) => {
                 return is_kept(bp).then_some(Place { cfa_off8: pushed_at.into(), kind: KIND_PLT, bp_off8: 0 });

@@ -1,7 +1,8 @@
 //! Rows from instructions, for code without call frame information.
 //!
 //! Each function is followed along every branch, keeping count of what it pushes. That is exact for
-//! what compilers write and for nearly all assembly; where it loses track it says [`KIND_NONE`].
+//! what compilers write and for nearly all assembly, except behind calls that do not return (they
+//! seem to continue in what follows); where it loses track it says [`KIND_NONE`].
 //! Functions begin at symbols, at the targets of calls, at addresses that code takes, and where
 //! code is left over that nothing jumps to.
 mod entries;
