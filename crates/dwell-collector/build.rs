@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// clang releases to look for, newest first; older ones lack `__builtin` forms the programs use.
-const CLANGS: [&str; 7] = ["clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang"];
+const CLANGS: [&str; 7] = [
+    "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang",
+];
 
 fn main() -> Result<()> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    let libbpf_headers = env::var("DEP_BPF_INCLUDE").context("libbpf-sys did not export its headers")?;
+    let libbpf_headers =
+        env::var("DEP_BPF_INCLUDE").context("libbpf-sys did not export its headers")?;
     std::fs::write(out.join("abi.h"), dwell_abi::c_header())?;
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-env-changed=DWELL_CLANG");
@@ -17,7 +20,16 @@ fn main() -> Result<()> {
     let clang = find_clang()?;
     let object = out.join("dwell.bpf.o");
     let status = Command::new(&clang)
-        .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", "-Wall", "-Werror"])
+        .args([
+            "-g",
+            "-O2",
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-D__TARGET_ARCH_x86",
+            "-Wall",
+            "-Werror",
+        ])
         .args(["-Wno-missing-declarations", "-Wno-unused-function"])
         .arg(format!("-I{libbpf_headers}"))
         .arg(format!("-I{}", out.display()))
@@ -35,7 +47,10 @@ fn main() -> Result<()> {
 fn find_clang() -> Result<String> {
     let named = env::var("DWELL_CLANG").ok();
     let found = named.iter().map(String::as_str).chain(CLANGS).find(|c| {
-        Command::new(c).arg("--version").output().is_ok_and(|o| o.status.success())
+        Command::new(c)
+            .arg("--version")
+            .output()
+            .is_ok_and(|o| o.status.success())
     });
     found.map(str::to_owned).context("no clang found: install clang 16 or newer (apt-get install clang-19), or name one in DWELL_CLANG")
 }

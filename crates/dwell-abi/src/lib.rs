@@ -16,7 +16,8 @@ pub use c::CEmit;
 
 /// The C header with every definition of this crate.
 pub fn c_header() -> alloc::string::String {
-    let mut out = alloc::string::String::from("/* Generated from dwell-abi; do not edit. */\n#pragma once\n");
+    let mut out =
+        alloc::string::String::from("/* Generated from dwell-abi; do not edit. */\n#pragma once\n");
     unwind::emit_c(&mut out);
     events::emit_c(&mut out);
     out

@@ -33,32 +33,58 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
     let permissions = fields.next()?;
     let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
     let path = fields.nth(2).unwrap_or("").trim();
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let (start, end) = (
+        u64::from_str_radix(start, 16).ok()?,
+        u64::from_str_radix(end, 16).ok()?,
+    );
     if permissions.as_bytes().get(2) != Some(&b'x') || end <= start {
         return None;
     }
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
     let path = if path.is_empty() { "//anon" } else { path };
-    Some(MapEvent { time: 0, pid: 0, start, end, file_offset, path: path.into() })
+    Some(MapEvent {
+        time: 0,
+        pid: 0,
+        start,
+        end,
+        file_offset,
+        path: path.into(),
+    })
 }
 
 /// The executable mappings of a process now.
 pub fn read_maps(pid: u32) -> Vec<MapEvent> {
     let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    text.lines().filter_map(parse_maps_line).map(|m| MapEvent { pid, ..m }).collect()
+    text.lines()
+        .filter_map(parse_maps_line)
+        .map(|m| MapEvent { pid, ..m })
+        .collect()
 }
 
 impl AddressSpace {
     /// Maps `start..` anew; what was there before is cut away.
     pub fn insert(&mut self, start: u64, new: Mapped) {
-        let overlapping: Vec<u64> =
-            self.mapped.range(..new.end).rev().take_while(|(_, m)| m.end > start).map(|(&s, _)| s).collect();
+        let overlapping: Vec<u64> = self
+            .mapped
+            .range(..new.end)
+            .rev()
+            .take_while(|(_, m)| m.end > start)
+            .map(|(&s, _)| s)
+            .collect();
         for old_start in overlapping {
-            let Some(old) = self.mapped.remove(&old_start) else { continue };
+            let Some(old) = self.mapped.remove(&old_start) else {
+                continue;
+            };
             if old.end > new.end {
                 let file_offset = old.file_offset + (new.end - old_start);
-                self.mapped.insert(new.end, Mapped { file_offset, ..old.clone() });
+                self.mapped.insert(
+                    new.end,
+                    Mapped {
+                        file_offset,
+                        ..old.clone()
+                    },
+                );
             }
             if old_start < start {
                 self.mapped.insert(old_start, Mapped { end: start, ..old });
@@ -70,7 +96,9 @@ impl AddressSpace {
     /// True when exactly this is mapped there already.
     pub fn has(&self, event: &MapEvent) -> bool {
         let found = self.mapped.get(&event.start);
-        found.is_some_and(|m| m.end == event.end && m.file_offset == event.file_offset && m.path == event.path)
+        found.is_some_and(|m| {
+            m.end == event.end && m.file_offset == event.file_offset && m.path == event.path
+        })
     }
 
     /// The mapping an actual address is in, with its start.
@@ -98,7 +126,11 @@ impl AddressSpace {
             let row = kernel_row(start, mapped, modules);
             match rows.last_mut() {
                 // Neighbours without tables are one: JIT regions come in large numbers.
-                Some(last) if last.end == start && last.table == TABLE_FRAME_POINTER && row.table == TABLE_FRAME_POINTER => {
+                Some(last)
+                    if last.end == start
+                        && last.table == TABLE_FRAME_POINTER
+                        && row.table == TABLE_FRAME_POINTER =>
+                {
                     last.end = row.end;
                 }
                 _ => rows.push(row),
@@ -121,10 +153,20 @@ impl AddressSpace {
 }
 
 fn kernel_row(start: u64, mapped: &Mapped, modules: &Modules) -> Mapping {
-    let known = mapped.module.map(|id| modules.get(id)).filter(|m| m.table != TABLE_FRAME_POINTER);
-    let based = known.and_then(|m| Some((m.table, bias(start, mapped, m)?.wrapping_add(m.text_start))));
+    let known = mapped
+        .module
+        .map(|id| modules.get(id))
+        .filter(|m| m.table != TABLE_FRAME_POINTER);
+    let based =
+        known.and_then(|m| Some((m.table, bias(start, mapped, m)?.wrapping_add(m.text_start))));
     let (table, text_base) = based.unwrap_or((TABLE_FRAME_POINTER, 0));
-    Mapping { start, end: mapped.end, text_base, table, pad: 0 }
+    Mapping {
+        start,
+        end: mapped.end,
+        text_base,
+        table,
+        pad: 0,
+    }
 }
 
 /// Actual minus stated address of a module's mapping.
@@ -137,7 +179,13 @@ mod tests {
     use super::*;
 
     fn mapped(end: u64, file_offset: u64) -> Mapped {
-        Mapped { end, file_offset, module: None, path: "x".into(), time: 0 }
+        Mapped {
+            end,
+            file_offset,
+            module: None,
+            path: "x".into(),
+            time: 0,
+        }
     }
 
     #[test]
@@ -145,8 +193,18 @@ mod tests {
         let mut space = AddressSpace::default();
         space.insert(0x1000, mapped(0x5000, 0));
         space.insert(0x2000, mapped(0x3000, 0x100));
-        let all: Vec<_> = space.iter().map(|(s, m)| (s, m.end, m.file_offset)).collect();
-        assert_eq!(all, [(0x1000, 0x2000, 0), (0x2000, 0x3000, 0x100), (0x3000, 0x5000, 0x2000)]);
+        let all: Vec<_> = space
+            .iter()
+            .map(|(s, m)| (s, m.end, m.file_offset))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                (0x1000, 0x2000, 0),
+                (0x2000, 0x3000, 0x100),
+                (0x3000, 0x5000, 0x2000)
+            ]
+        );
         space.insert(0, mapped(0x10000, 7));
         assert_eq!(space.iter().count(), 1);
         assert!(space.find(0x10000).is_none());
@@ -155,11 +213,23 @@ mod tests {
 
     #[test]
     fn maps_lines() {
-        let line = "7f00-8000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
+        let line =
+            "7f00-8000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
         let event = parse_maps_line(line).expect("executable");
-        assert_eq!((event.start, event.end, event.file_offset, event.path.as_str()), (0x7f00, 0x8000, 0x1000, "/usr/lib/a b.so"));
+        assert_eq!(
+            (
+                event.start,
+                event.end,
+                event.file_offset,
+                event.path.as_str()
+            ),
+            (0x7f00, 0x8000, 0x1000, "/usr/lib/a b.so")
+        );
         assert!(parse_maps_line("7f00-8000 rw-p 00001000 fe:00 1234 /x").is_none());
-        assert_eq!(parse_maps_line("7f00-8000 r-xp 0 00:00 0").map(|m| m.path), Some("//anon".into()));
+        assert_eq!(
+            parse_maps_line("7f00-8000 r-xp 0 00:00 0").map(|m| m.path),
+            Some("//anon".into())
+        );
         for hostile in ["", "-", "a-b", "ffff-1 r-xp 0 0 0 x", "zz-1 r-xp", "1-2 x"] {
             assert!(parse_maps_line(hostile).is_none());
         }

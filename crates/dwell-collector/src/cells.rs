@@ -35,11 +35,19 @@ pub struct Cells {
 
 impl Cells {
     /// Writes a module's rows, rules and index, and says where they are.
-    pub fn add(&mut self, programs: &Programs, table: &UnwindTable) -> Result<ModuleTable, CollectError> {
+    pub fn add(
+        &mut self,
+        programs: &Programs,
+        table: &UnwindTable,
+    ) -> Result<ModuleTable, CollectError> {
         let index = table.index(INDEX_SHIFT);
         let mut entries = Vec::with_capacity(index.len());
         // Row number `i` of the table is at `cell_of_row + i` within the current chunk's run.
-        let mut run = RowRun { cell: 0, first_row: 0, end_row: 0 };
+        let mut run = RowRun {
+            cell: 0,
+            first_row: 0,
+            end_row: 0,
+        };
         for slot in index.windows(2) {
             let (first, end) = (slot[0].saturating_sub(1) as usize, slot[1] as usize);
             let length = end.saturating_sub(first);
@@ -48,18 +56,26 @@ impl Cells {
                 continue;
             }
             self.extend_run(programs, &mut run, &table.rows, first, end)?;
-            entries.push(IndexEntry { cell: (run.cell + first - run.first_row) as u32, len: length as u32 });
+            entries.push(IndexEntry {
+                cell: (run.cell + first - run.first_row) as u32,
+                len: length as u32,
+            });
         }
         let rules_cell = self.reserve(programs, table.rules.len() * 2)?;
         for (i, rule) in table.rules.iter().enumerate() {
             let low = u64::from(rule.cfa_off as u32) | u64::from(rule.bp_off as u32) << 32;
-            let high = u64::from(rule.cfa_reg) | u64::from(rule.cfa_deref) << 8 | u64::from(rule.bp_kind) << 16;
+            let high = u64::from(rule.cfa_reg)
+                | u64::from(rule.cfa_deref) << 8
+                | u64::from(rule.bp_kind) << 16;
             self.put(rules_cell + 2 * i, low);
             self.put(rules_cell + 2 * i + 1, high);
         }
         let index_cell = self.reserve(programs, entries.len())?;
         for (i, entry) in entries.iter().enumerate() {
-            self.put(index_cell + i, u64::from(entry.cell) | u64::from(entry.len) << 32);
+            self.put(
+                index_cell + i,
+                u64::from(entry.cell) | u64::from(entry.len) << 32,
+            );
         }
         Ok(ModuleTable {
             index_cell: index_cell as u32,
@@ -71,14 +87,25 @@ impl Cells {
 
     /// Makes rows `first..end` lie in the run, which never crosses a chunk: the row before a chunk's
     /// first one is written again there.
-    fn extend_run(&mut self, programs: &Programs, run: &mut RowRun, rows: &[Row], first: usize, end: usize) -> Result<(), CollectError> {
+    fn extend_run(
+        &mut self,
+        programs: &Programs,
+        run: &mut RowRun,
+        rows: &[Row],
+        first: usize,
+        end: usize,
+    ) -> Result<(), CollectError> {
         let room = self.used.next_multiple_of(CELLS) - self.used;
         let continues = run.end_row > first && end.saturating_sub(run.end_row) <= room;
         if !continues {
             if end - first > room {
                 self.used = self.used.next_multiple_of(CELLS);
             }
-            *run = RowRun { cell: self.used, first_row: first, end_row: first };
+            *run = RowRun {
+                cell: self.used,
+                first_row: first,
+                end_row: first,
+            };
         }
         for row in rows.get(run.end_row..end).unwrap_or_default() {
             let cell = self.reserve(programs, 1)?;
@@ -104,18 +131,31 @@ impl Cells {
     fn add_chunk(&mut self, programs: &Programs) -> Result<(), CollectError> {
         let number = self.chunks.len() as u32;
         if number >= MAX_CHUNKS {
-            return Err(CollectError::Target("unwind tables of more than 512 MiB are not supported: record fewer processes".into()));
+            return Err(CollectError::Target(
+                "unwind tables of more than 512 MiB are not supported: record fewer processes"
+                    .into(),
+            ));
         }
         let map = programs.add_chunk(number)?;
         // SAFETY: a fresh shared mapping of the whole value of an mmapable array map.
         let base = unsafe {
             let fd = chunk_fd(&map).as_raw_fd();
-            libc::mmap(std::ptr::null_mut(), CELLS * 8, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                CELLS * 8,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
             return Err(CollectError::system("mapping a chunk of unwind tables", ""));
         }
-        self.chunks.push(Chunk { base: base.cast(), _map: map });
+        self.chunks.push(Chunk {
+            base: base.cast(),
+            _map: map,
+        });
         Ok(())
     }
 

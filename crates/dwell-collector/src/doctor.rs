@@ -42,8 +42,17 @@ pub struct Check {
 }
 
 fn check(what: &'static str, verdict: Verdict, detail: impl Into<String>, remedy: &str) -> Check {
-    let remedy = if verdict == Verdict::Good { String::new() } else { remedy.into() };
-    Check { what, verdict, detail: detail.into(), remedy }
+    let remedy = if verdict == Verdict::Good {
+        String::new()
+    } else {
+        remedy.into()
+    };
+    Check {
+        what,
+        verdict,
+        detail: detail.into(),
+        remedy,
+    }
 }
 
 fn or(good: bool, otherwise: Verdict) -> Verdict {
@@ -55,29 +64,59 @@ pub fn examine() -> Vec<Check> {
     let [_, kernel, arch] = machine::names();
     let marks = KernelMarks::read();
     let mut checks = vec![
-        check("processor", or(arch == "x86_64", Verdict::Missing), arch, "dwell records on x86_64 only"),
-        check("kernel", or(is_at_least(&kernel, 5, 17), Verdict::Missing), kernel.clone(), "Linux 5.17 or newer has what the unwinder needs (bpf_loop)"),
+        check(
+            "processor",
+            or(arch == "x86_64", Verdict::Missing),
+            arch,
+            "dwell records on x86_64 only",
+        ),
+        check(
+            "kernel",
+            or(is_at_least(&kernel, 5, 17), Verdict::Missing),
+            kernel.clone(),
+            "Linux 5.17 or newer has what the unwinder needs (bpf_loop)",
+        ),
     ];
     checks.extend(capabilities());
     let btf = Path::new("/sys/kernel/btf/vmlinux").exists();
-    checks.push(check("kernel type information", or(btf, Verdict::Missing), "/sys/kernel/btf/vmlinux", "use a kernel built with CONFIG_DEBUG_INFO_BTF=y"));
+    checks.push(check(
+        "kernel type information",
+        or(btf, Verdict::Missing),
+        "/sys/kernel/btf/vmlinux",
+        "use a kernel built with CONFIG_DEBUG_INFO_BTF=y",
+    ));
     let symbols = marks.tick_function.is_some();
     checks.push(check(
         "kernel symbols",
         or(symbols, Verdict::Reduced),
-        if symbols { "readable" } else { "hidden: kernel frames stay unnamed, the clock is a timer of our own" },
+        if symbols {
+            "readable"
+        } else {
+            "hidden: kernel frames stay unnamed, the clock is a timer of our own"
+        },
         "sysctl kernel.kptr_restrict=0, or run as root",
     ));
     let task_work = machine::has_kfunc("bpf_task_work_schedule_resume_impl");
     checks.push(check(
         "deferred stacks",
         or(task_work, Verdict::Reduced),
-        if task_work { "bpf_task_work" } else { "stacks of waits are taken when a thread goes to sleep" },
+        if task_work {
+            "bpf_task_work"
+        } else {
+            "stacks of waits are taken when a thread goes to sleep"
+        },
         "Linux 6.18 or newer lets a thread's stack be taken on its way back to user space",
     ));
-    let clock = machine::online_cpus().first().map(|&cpu| perf::open_clock(cpu, 10_000_000));
+    let clock = machine::online_cpus()
+        .first()
+        .map(|&cpu| perf::open_clock(cpu, 10_000_000));
     let clock_works = matches!(clock, Some(Ok(_)));
-    checks.push(check("perf events", or(clock_works, Verdict::Missing), if clock_works { "usable" } else { "refused" }, "run as root or with CAP_PERFMON; in a container allow perf_event_open"));
+    checks.push(check(
+        "perf events",
+        or(clock_works, Verdict::Missing),
+        if clock_works { "usable" } else { "refused" },
+        "run as root or with CAP_PERFMON; in a container allow perf_event_open",
+    ));
     checks.push(load(&marks));
     checks
 }
@@ -91,12 +130,20 @@ const CAPABILITIES: [(&str, u32, &str); 3] = [
 
 fn capabilities() -> Vec<Check> {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bits = status.lines().find_map(|l| l.strip_prefix("CapEff:")).and_then(|h| u64::from_str_radix(h.trim(), 16).ok());
+    let bits = status
+        .lines()
+        .find_map(|l| l.strip_prefix("CapEff:"))
+        .and_then(|h| u64::from_str_radix(h.trim(), 16).ok());
     let bits = bits.unwrap_or(0);
     let admin = bits >> 21 & 1 == 1;
     let one = |&(name, bit, why): &(&'static str, u32, &str)| {
         let have = bits >> bit & 1 == 1 || (admin && bit != 19);
-        check(name, or(have, Verdict::Missing), why, "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace=ep $(which dwell)")
+        check(
+            name,
+            or(have, Verdict::Missing),
+            why,
+            "run as root, or: setcap cap_bpf,cap_perfmon,cap_sys_ptrace=ep $(which dwell)",
+        )
     };
     CAPABILITIES.iter().map(one).collect()
 }
@@ -112,16 +159,27 @@ fn load(marks: &KernelMarks) -> Check {
         have_task_work: u8::from(machine::has_kfunc("bpf_task_work_schedule_resume_impl")),
         pad: [0; 2],
     };
-    let clock = if marks.tick_function.is_some() { Clock::Tick } else { Clock::Timer };
+    let clock = if marks.tick_function.is_some() {
+        Clock::Tick
+    } else {
+        Clock::Timer
+    };
     let loaded = Programs::load(config, clock, 1 << 20).and_then(|mut p| p.attach(clock, 1 << 40));
     match loaded {
         Ok(()) => check("eBPF programs", Verdict::Good, "load and attach", ""),
-        Err(error) => check("eBPF programs", Verdict::Missing, error.to_string().lines().next().unwrap_or_default(), "DWELL_DEBUG_BPF=1 dwell doctor shows what the kernel said"),
+        Err(error) => check(
+            "eBPF programs",
+            Verdict::Missing,
+            error.to_string().lines().next().unwrap_or_default(),
+            "DWELL_DEBUG_BPF=1 dwell doctor shows what the kernel said",
+        ),
     }
 }
 
 fn is_at_least(release: &str, major: u32, minor: u32) -> bool {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    let mut numbers = release
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|n| n.parse::<u32>().ok());
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= (major, minor)
 }
 

@@ -5,10 +5,14 @@ use std::io;
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The kernel refused the eBPF programs.
-    #[error("the kernel refused to load dwell's eBPF programs: {0}\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells what is missing")]
+    #[error(
+        "the kernel refused to load dwell's eBPF programs: {0}\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells what is missing"
+    )]
     Load(#[source] libbpf_rs::Error),
     /// A program could not be attached.
-    #[error("the kernel refused to attach dwell's eBPF programs: {0}\n  remedy: `dwell doctor` tells which feature or capability is missing")]
+    #[error(
+        "the kernel refused to attach dwell's eBPF programs: {0}\n  remedy: `dwell doctor` tells which feature or capability is missing"
+    )]
     Attach(#[source] libbpf_rs::Error),
     /// A map operation failed.
     #[error("an eBPF map could not be used: {0}")]
@@ -55,7 +59,15 @@ impl CollectError {
         CollectError::from_io(what, io::Error::last_os_error(), remedy)
     }
     pub(crate) fn from_io(what: impl Into<String>, error: io::Error, remedy: &str) -> Self {
-        let remedy = if remedy.is_empty() { String::new() } else { format!("\n  remedy: {remedy}") };
-        CollectError::System { what: what.into(), error, remedy }
+        let remedy = if remedy.is_empty() {
+            String::new()
+        } else {
+            format!("\n  remedy: {remedy}")
+        };
+        CollectError::System {
+            what: what.into(),
+            error,
+            remedy,
+        }
     }
 }

@@ -58,7 +58,11 @@ impl Interner {
         let key = entry.key().0.to_vec();
         let id = *entry.or_insert(next);
         if new {
-            self.new_stacks.push(StackRow { stack: id, frames: key, end: end.into() });
+            self.new_stacks.push(StackRow {
+                stack: id,
+                frames: key,
+                end: end.into(),
+            });
         }
         id
     }
@@ -72,7 +76,11 @@ impl Interner {
     pub fn take_frames(&mut self, mut row: impl FnMut(Place) -> FrameRow) -> Vec<FrameRow> {
         let first = std::mem::replace(&mut self.written_frames, self.places.len());
         let rows = self.places[first..].iter().enumerate();
-        rows.map(|(i, &place)| FrameRow { frame: (first + i) as u32, ..row(place) }).collect()
+        rows.map(|(i, &place)| FrameRow {
+            frame: (first + i) as u32,
+            ..row(place)
+        })
+        .collect()
     }
 }
 

@@ -41,7 +41,9 @@ fn mark_of(name: &str) -> Option<Mark> {
         "hrtimer_interrupt" | "run_timer_softirq" | "hrtimer_run_softirq" => Some(Mark::Timer),
         "handle_softirqs" | "__do_softirq" => Some(Mark::Softirq),
         "try_to_wake_up" => Some(Mark::Waking),
-        _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => Some(Mark::Interrupt),
+        _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => {
+            Some(Mark::Interrupt)
+        }
         _ => None,
     }
 }
@@ -57,8 +59,13 @@ impl KernelMarks {
         let mut open: Option<(u64, Mark)> = None;
         for line in symbols.lines() {
             let mut parts = line.split_ascii_whitespace();
-            let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next()) else { continue };
-            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|&a| a != 0) else { continue };
+            let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
+            else {
+                continue;
+            };
+            let Some(address) = u64::from_str_radix(address, 16).ok().filter(|&a| a != 0) else {
+                continue;
+            };
             // The file is sorted by address within the kernel image: a symbol ends where the next begins.
             if let Some((start, mark)) = open
                 && address > start
@@ -77,18 +84,26 @@ impl KernelMarks {
     }
 
     fn mark(&self, pc: u64) -> Option<Mark> {
-        self.ranges.iter().find(|r| (r.0..r.1).contains(&pc)).map(|r| r.2)
+        self.ranges
+            .iter()
+            .find(|r| (r.0..r.1).contains(&pc))
+            .map(|r| r.2)
     }
 
     /// A thread's kernel stack (leaf first) without the interrupt that came on top of it.
     pub fn without_interrupt<'a>(&self, pcs: &'a [u64]) -> &'a [u64] {
-        let entry = pcs.iter().position(|&pc| self.mark(pc) == Some(Mark::Interrupt));
+        let entry = pcs
+            .iter()
+            .position(|&pc| self.mark(pc) == Some(Mark::Interrupt));
         entry.map_or(pcs, |at| &pcs[at + 1..])
     }
 
     /// A waker's kernel stack without our own tracing, and who it shows.
     pub fn waker<'a>(&self, pcs: &'a [u64]) -> (&'a [u64], WakerStack) {
-        let waking = pcs.iter().position(|&pc| self.mark(pc) == Some(Mark::Waking)).map_or(0, |at| at + 1);
+        let waking = pcs
+            .iter()
+            .position(|&pc| self.mark(pc) == Some(Mark::Waking))
+            .map_or(0, |at| at + 1);
         let pcs = &pcs[waking..];
         let marks: Vec<Mark> = pcs.iter().filter_map(|&pc| self.mark(pc)).collect();
         let who = match marks {
@@ -117,7 +132,10 @@ mod tests {
     #[test]
     fn wakers_are_told_apart() {
         let marks = KernelMarks::parse(SYMBOLS);
-        assert_eq!(marks.waker(&[0x9000, 0x1010, 0x5000]), (&[0x5000][..], WakerStack::Task));
+        assert_eq!(
+            marks.waker(&[0x9000, 0x1010, 0x5000]),
+            (&[0x5000][..], WakerStack::Task)
+        );
         assert_eq!(marks.waker(&[0x1010, 0x2010, 0x3001]).1, WakerStack::Timer);
         assert_eq!(marks.waker(&[0x1010, 0x3001]).1, WakerStack::Interrupt);
     }

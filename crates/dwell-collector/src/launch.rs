@@ -21,8 +21,11 @@ impl Launched {
     /// Forks a child that keeps our terminal, process group and descriptors, and waits for
     /// [`Launched::go`] before it becomes the command. `mask` is the signal mask it shall have.
     pub fn prepare(command: &[OsString], mask: &libc::sigset_t) -> Result<Self, CollectError> {
-        let words: Result<Vec<CString>, _> = command.iter().map(|w| CString::new(w.as_bytes())).collect();
-        let words = words.map_err(|_| CollectError::Target("the command has a NUL byte in an argument".into()))?;
+        let words: Result<Vec<CString>, _> =
+            command.iter().map(|w| CString::new(w.as_bytes())).collect();
+        let words = words.map_err(|_| {
+            CollectError::Target("the command has a NUL byte in an argument".into())
+        })?;
         let mut argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).collect();
         argv.push(std::ptr::null());
         let system = |e| CollectError::from_io("making a pipe", e, "");
@@ -45,10 +48,18 @@ impl Launched {
                 libc::execvp(argv[0], argv.as_ptr());
                 let error = *libc::__errno_location();
                 libc::write(failure_writer.as_raw_fd(), (&raw const error).cast(), 4);
-                libc::_exit(if error == libc::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE });
+                libc::_exit(if error == libc::ENOENT {
+                    NOT_FOUND
+                } else {
+                    NOT_EXECUTABLE
+                });
             }
         }
-        Ok(Launched { pid: pid as u32, go: Some(go), failure })
+        Ok(Launched {
+            pid: pid as u32,
+            go: Some(go),
+            failure,
+        })
     }
 
     /// Lets it run. An error: it could not be executed.
@@ -72,11 +83,21 @@ impl Launched {
     pub fn exit_code(&self, block: bool) -> Option<i32> {
         let mut status = 0;
         // SAFETY: waits for our own child; `status` is valid to write to.
-        let got = unsafe { libc::waitpid(self.pid as i32, &mut status, if block { 0 } else { libc::WNOHANG }) };
+        let got = unsafe {
+            libc::waitpid(
+                self.pid as i32,
+                &mut status,
+                if block { 0 } else { libc::WNOHANG },
+            )
+        };
         if got != self.pid as i32 {
             return None;
         }
-        Some(if libc::WIFSIGNALED(status) { 128 + libc::WTERMSIG(status) } else { libc::WEXITSTATUS(status) })
+        Some(if libc::WIFSIGNALED(status) {
+            128 + libc::WTERMSIG(status)
+        } else {
+            libc::WEXITSTATUS(status)
+        })
     }
 
     /// Sends it a signal.

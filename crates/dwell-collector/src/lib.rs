@@ -10,6 +10,7 @@ mod cells;
 mod cgroup;
 pub mod doctor;
 mod error;
+mod finished;
 mod intern;
 mod kernel_marks;
 mod launch;
@@ -28,7 +29,10 @@ mod state;
 mod threads;
 
 pub use error::CollectError;
+pub use finished::{Finished, Origin, Unnamed};
+pub use machine::clock_anchor;
 pub use programs::Clock;
 pub use recorder::{
-    DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Ended, Finished, Options, Origin, Progress, Recorder, Step, Target, Unnamed,
+    DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Ended, Options, Progress,
+    Recorder, Step, Target,
 };

@@ -1,14 +1,18 @@
 //! Facts of the machine: processors, clocks, kernel functions.
+use dwell_recording::meta::ClockAnchor;
 use std::fs;
 
 /// Numbers of the processors that are online.
 pub fn online_cpus() -> Vec<u32> {
-    parse_cpu_list(&fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into()))
+    parse_cpu_list(
+        &fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into()),
+    )
 }
 
 /// One more than the highest processor number the kernel may ever use.
 pub fn possible_cpus() -> u32 {
-    let text = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_else(|_| "0".into());
+    let text =
+        fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_else(|_| "0".into());
     parse_cpu_list(&text).last().map_or(1, |n| n + 1)
 }
 
@@ -35,10 +39,21 @@ pub fn realtime_ns() -> u64 {
 }
 
 fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a valid timespec to write to; both clocks exist on every kernel we run on.
     unsafe { libc::clock_gettime(clock, &mut t) };
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Both clocks, read together.
+pub fn clock_anchor() -> ClockAnchor {
+    ClockAnchor {
+        boottime_ns: boottime_ns(),
+        realtime_ns: realtime_ns(),
+    }
 }
 
 /// CPU time of this process, ns.
@@ -48,7 +63,10 @@ pub fn own_cpu_ns() -> u64 {
 
 /// Time between two ticks of the scheduler, ns: the resolution of the coarse clocks.
 pub fn tick_ns() -> u64 {
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut t = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: `t` is a valid timespec to write to.
     unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut t) };
     (t.tv_nsec as u64).max(1_000_000)
@@ -56,7 +74,10 @@ pub fn tick_ns() -> u64 {
 
 /// Lets this process open as many files as it may: every module stays open.
 pub fn raise_file_limit() {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: both calls get a valid rlimit; a refusal leaves the limit as it was.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
@@ -79,15 +100,25 @@ pub fn peak_rss_bytes() -> u64 {
 
 /// Host name, kernel release, machine name.
 pub fn names() -> [String; 3] {
-    let read = |file: &str| std::fs::read_to_string(format!("/proc/sys/kernel/{file}")).unwrap_or_default().trim().to_owned();
-    [read("hostname"), read("osrelease"), std::env::consts::ARCH.to_owned()]
+    let read = |file: &str| {
+        std::fs::read_to_string(format!("/proc/sys/kernel/{file}"))
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    [
+        read("hostname"),
+        read("osrelease"),
+        std::env::consts::ARCH.to_owned(),
+    ]
 }
 
 /// True when the kernel offers a function to eBPF programs (by its BTF).
 pub fn has_kfunc(name: &str) -> bool {
     // Names are NUL-terminated strings in the BTF blob of a few MiB.
     let needle = format!("\0{name}\0");
-    std::fs::read("/sys/kernel/btf/vmlinux").is_ok_and(|btf| memchr::memmem::find(&btf, needle.as_bytes()).is_some())
+    std::fs::read("/sys/kernel/btf/vmlinux")
+        .is_ok_and(|btf| memchr::memmem::find(&btf, needle.as_bytes()).is_some())
 }
 
 #[cfg(test)]

@@ -38,7 +38,10 @@ pub struct Module {
 impl Module {
     /// Stated address of a byte of the file.
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
-        let segment = self.segments.iter().find(|s| file_offset >= s.file_offset && file_offset - s.file_offset < s.file_size)?;
+        let segment = self
+            .segments
+            .iter()
+            .find(|s| file_offset >= s.file_offset && file_offset - s.file_offset < s.file_size)?;
         Some(segment.stated_address + (file_offset - segment.file_offset))
     }
 
@@ -49,13 +52,18 @@ impl Module {
 
     /// Full unwind information for stacks that the kernel side could not finish; read on first use.
     pub fn unwind_info(&self) -> Option<&UnwindInfo<'static>> {
-        self.unwind_info.get_or_init(|| {
-            let bytes = map_file(&self.file)?;
-            let elf = ElfFile::parse(&bytes).ok()?;
-            let sections = CfiSections::find(&elf);
-            let table = unwind::compile_with(&elf, &sections).ok()?;
-            Some(UnwindInfo::with_table(sections.into_owned(), Arc::new(table)))
-        }).as_ref()
+        self.unwind_info
+            .get_or_init(|| {
+                let bytes = map_file(&self.file)?;
+                let elf = ElfFile::parse(&bytes).ok()?;
+                let sections = CfiSections::find(&elf);
+                let table = unwind::compile_with(&elf, &sections).ok()?;
+                Some(UnwindInfo::with_table(
+                    sections.into_owned(),
+                    Arc::new(table),
+                ))
+            })
+            .as_ref()
     }
 }
 
@@ -92,8 +100,15 @@ impl Modules {
     }
 
     /// The module of an open file; reads it when it is new.
-    pub fn of_file(&mut self, programs: &Programs, file: File, path: &str) -> Result<ModuleId, CollectError> {
-        let meta = file.metadata().map_err(|e| CollectError::from_io(format!("reading {path}"), e, ""))?;
+    pub fn of_file(
+        &mut self,
+        programs: &Programs,
+        file: File,
+        path: &str,
+    ) -> Result<ModuleId, CollectError> {
+        let meta = file
+            .metadata()
+            .map_err(|e| CollectError::from_io(format!("reading {path}"), e, ""))?;
         let key = FileKey {
             device: meta.dev(),
             inode: meta.ino(),
@@ -110,20 +125,38 @@ impl Modules {
     }
 
     /// The module of the vDSO, read from a process' memory once: it is the same in all.
-    pub fn vdso(&mut self, programs: &Programs, read: impl FnOnce() -> Option<Vec<u8>>) -> Result<Option<ModuleId>, CollectError> {
+    pub fn vdso(
+        &mut self,
+        programs: &Programs,
+        read: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Result<Option<ModuleId>, CollectError> {
         if self.vdso.is_none()
             && let Some(image) = read()
         {
-            let file = memory_file(&image).map_err(|e| CollectError::from_io("keeping the vDSO", e, ""))?;
+            let file = memory_file(&image)
+                .map_err(|e| CollectError::from_io("keeping the vDSO", e, ""))?;
             self.vdso = Some(self.add(programs, "[vdso]", &image, file)?);
         }
         Ok(self.vdso)
     }
 
-    fn add(&mut self, programs: &Programs, path: &str, bytes: &[u8], file: File) -> Result<ModuleId, CollectError> {
+    fn add(
+        &mut self,
+        programs: &Programs,
+        path: &str,
+        bytes: &[u8],
+        file: File,
+    ) -> Result<ModuleId, CollectError> {
         let id = self.modules.len() as ModuleId;
-        let mut module =
-            Module { path: path.into(), build_id: Vec::new(), table: TABLE_FRAME_POINTER, text_start: 0, segments: Vec::new(), file, unwind_info: OnceCell::new() };
+        let mut module = Module {
+            path: path.into(),
+            build_id: Vec::new(),
+            table: TABLE_FRAME_POINTER,
+            text_start: 0,
+            segments: Vec::new(),
+            file,
+            unwind_info: OnceCell::new(),
+        };
         match ElfFile::parse(bytes) {
             Ok(elf) => {
                 module.build_id = elf.build_id().unwrap_or_default().to_vec();
@@ -136,7 +169,13 @@ impl Modules {
         Ok(id)
     }
 
-    fn load_table(&mut self, programs: &Programs, id: ModuleId, elf: &ElfFile<'_>, module: &mut Module) -> Result<(), CollectError> {
+    fn load_table(
+        &mut self,
+        programs: &Programs,
+        id: ModuleId,
+        elf: &ElfFile<'_>,
+        module: &mut Module,
+    ) -> Result<(), CollectError> {
         if elf.is_go() {
             return Ok(()); // Go keeps frame pointers and has no .eh_frame.
         }
@@ -150,11 +189,17 @@ impl Modules {
         };
         if id >= MAX_TABLES {
             module.table = TABLE_NOT_READY;
-            self.problems.push(format!("{}: more than {MAX_TABLES} modules", module.path));
+            self.problems
+                .push(format!("{}: more than {MAX_TABLES} modules", module.path));
             return Ok(());
         }
         let place: ModuleTable = self.cells.add(programs, &table)?;
-        let words = [place.index_cell, place.index_len, place.rules_cell, place.rules_len];
+        let words = [
+            place.index_cell,
+            place.index_len,
+            place.rules_cell,
+            place.rules_len,
+        ];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
         programs.set_table(id, &bytes)?;
         module.table = id;
@@ -182,5 +227,8 @@ pub fn open_mapped(pid: u32, start: u64, end: u64, path: &str) -> Option<File> {
     let by_mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
     let by_root = format!("/proc/{pid}/root{path}");
     let path = Path::new(path);
-    File::open(by_mapping).or_else(|_| File::open(by_root)).or_else(|_| File::open(path)).ok()
+    File::open(by_mapping)
+        .or_else(|_| File::open(by_root))
+        .or_else(|_| File::open(path))
+        .ok()
 }

@@ -17,24 +17,41 @@ pub struct Walked {
     pub end: StackEnd,
 }
 
-fn walk(space: &AddressSpace, modules: &Modules, registers: [u64; 17], mut read: impl FnMut(u64) -> Option<u64>) -> Walked {
+fn walk(
+    space: &AddressSpace,
+    modules: &Modules,
+    registers: [u64; 17],
+    mut read: impl FnMut(u64) -> Option<u64>,
+) -> Walked {
     let mapped = space.iter().map(|(start, m)| {
         let module = m.module.map(|id| modules.get(id));
         Module {
             start,
             end: m.end,
-            bias: module.and_then(|module| bias(start, m, module)).unwrap_or(0),
+            bias: module
+                .and_then(|module| bias(start, m, module))
+                .unwrap_or(0),
             info: module.and_then(|module| module.unwind_info()),
         }
     });
     let mut frames = Vec::new();
     let registers = Registers::from_dwarf_order(registers);
-    let end = Stepper::new(mapped.collect()).walk(&registers, &mut read, MAX_USER_FRAMES as usize, &mut frames);
+    let end = Stepper::new(mapped.collect()).walk(
+        &registers,
+        &mut read,
+        MAX_USER_FRAMES as usize,
+        &mut frames,
+    );
     Walked { frames, end }
 }
 
 /// Walks a copy of a stack that begins at the stack pointer.
-pub fn walk_copy(space: &AddressSpace, modules: &Modules, registers: [u64; 17], copy: &[u8]) -> Walked {
+pub fn walk_copy(
+    space: &AddressSpace,
+    modules: &Modules,
+    registers: [u64; 17],
+    copy: &[u8],
+) -> Walked {
     let base = registers[usize::from(Registers::RSP)] & !7;
     let mut beyond = false;
     let mut walked = walk(space, modules, registers, |address| {
@@ -49,7 +66,12 @@ pub fn walk_copy(space: &AddressSpace, modules: &Modules, registers: [u64; 17], 
 }
 
 /// Walks the stack of a thread that sleeps.
-pub fn walk_memory(space: &AddressSpace, modules: &Modules, registers: [u64; 17], pid: u32) -> Walked {
+pub fn walk_memory(
+    space: &AddressSpace,
+    modules: &Modules,
+    registers: [u64; 17],
+    pid: u32,
+) -> Walked {
     let mut base = registers[usize::from(Registers::RSP)] & !7;
     let mut copy = vec![0; FIRST_READ];
     let read_at = |base: u64, copy: &mut Vec<u8>| {
@@ -74,5 +96,7 @@ pub fn walk_memory(space: &AddressSpace, modules: &Modules, registers: [u64; 17]
 
 fn word_at(copy: &[u8], base: u64, address: u64) -> Option<u64> {
     let at = usize::try_from(address.checked_sub(base)?).ok()?;
-    Some(u64::from_ne_bytes(copy.get(at..at.checked_add(8)?)?.try_into().ok()?))
+    Some(u64::from_ne_bytes(
+        copy.get(at..at.checked_add(8)?)?.try_into().ok()?,
+    ))
 }

@@ -1,13 +1,15 @@
 //! perf events: our own clock, and the kernel's reports of new executable mappings.
 use crate::error::CollectError;
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_SAMPLE_TID,
-    PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_LOST,
+    PERF_RECORD_MMAP2, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
+    perf_event_mmap_page,
 };
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 
-const REMEDY: &str = "run as root or with CAP_PERFMON, or lower /proc/sys/kernel/perf_event_paranoid";
+const REMEDY: &str =
+    "run as root or with CAP_PERFMON, or lower /proc/sys/kernel/perf_event_paranoid";
 /// Data pages of a ring of mapping reports: 256 KiB hold some 2 000 of them.
 const RING_PAGES: usize = 64;
 const PAGE: usize = 4096;
@@ -33,7 +35,9 @@ fn open(attr: &mut perf_event_attr, cpu: u32, what: &str) -> Result<OwnedFd, Col
     attr.size = size_of::<perf_event_attr>() as u32;
     attr.type_ = PERF_TYPE_SOFTWARE;
     // SAFETY: `attr` is a valid attribute of the size it states; the call only reads it.
-    let fd = unsafe { perf_event_open_sys::perf_event_open(attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into()) };
+    let fd = unsafe {
+        perf_event_open_sys::perf_event_open(attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into())
+    };
     if fd < 0 {
         return Err(CollectError::system(what, REMEDY));
     }
@@ -43,7 +47,10 @@ fn open(attr: &mut perf_event_attr, cpu: u32, what: &str) -> Result<OwnedFd, Col
 
 /// A timer on one processor that fires every `period_ns`.
 pub fn open_clock(cpu: u32, period_ns: u64) -> Result<OwnedFd, CollectError> {
-    let mut attr = perf_event_attr { config: PERF_COUNT_SW_CPU_CLOCK.into(), ..Default::default() };
+    let mut attr = perf_event_attr {
+        config: PERF_COUNT_SW_CPU_CLOCK.into(),
+        ..Default::default()
+    };
     attr.__bindgen_anon_1.sample_period = period_ns;
     attr.set_exclude_idle(1);
     open(&mut attr, cpu, "opening a perf cpu-clock event")
@@ -67,7 +74,10 @@ unsafe impl Send for MapEvents {}
 impl MapEvents {
     /// Opens the reports of a processor.
     pub fn open(cpu: u32) -> Result<Self, CollectError> {
-        let mut attr = perf_event_attr { config: PERF_COUNT_SW_DUMMY.into(), ..Default::default() };
+        let mut attr = perf_event_attr {
+            config: PERF_COUNT_SW_DUMMY.into(),
+            ..Default::default()
+        };
         attr.set_mmap(1);
         attr.set_mmap2(1);
         attr.set_sample_id_all(1);
@@ -80,12 +90,25 @@ impl MapEvents {
         // SAFETY: a fresh shared mapping of the event's ring, at an address the kernel chooses.
         let base = unsafe {
             let length = (RING_PAGES + 1) * PAGE;
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd.as_raw_fd(), 0)
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
         };
         if base == libc::MAP_FAILED {
-            return Err(CollectError::system("mapping a perf ring", "raise /proc/sys/kernel/perf_event_mlock_kb"));
+            return Err(CollectError::system(
+                "mapping a perf ring",
+                "raise /proc/sys/kernel/perf_event_mlock_kb",
+            ));
         }
-        Ok(MapEvents { fd, base: base.cast() })
+        Ok(MapEvents {
+            fd,
+            base: base.cast(),
+        })
     }
 
     /// The descriptor to poll for readability.
@@ -98,7 +121,12 @@ impl MapEvents {
         let page: *mut perf_event_mmap_page = self.base.cast();
         // SAFETY: `page` is the ring's control page, mapped as long as self lives; the kernel
         // writes data_head, we alone write data_tail.
-        let (head, mut tail) = unsafe { (std::ptr::read_volatile(&raw const (*page).data_head), (*page).data_tail) };
+        let (head, mut tail) = unsafe {
+            (
+                std::ptr::read_volatile(&raw const (*page).data_head),
+                (*page).data_tail,
+            )
+        };
         fence(Ordering::Acquire);
         let mut lost = 0;
         let mut record = Vec::new();

@@ -30,7 +30,9 @@ pub struct Processes {
 }
 
 fn read_link(path: String) -> String {
-    fs::read_link(path).map(|p| p.to_string_lossy().into_owned()).unwrap_or_default()
+    fs::read_link(path)
+        .map(|p| p.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 fn read_text(path: String) -> String {
@@ -50,25 +52,54 @@ impl Processes {
 
     /// Begins a process that exists already: everything is read from `/proc`.
     pub fn begin(&mut self, pid: u32, start_ns: u64) -> u32 {
-        let id = self.push(ProcessRow { pid, start_ns, ..ProcessRow::default() }, AddressSpace::default());
+        let id = self.push(
+            ProcessRow {
+                pid,
+                start_ns,
+                ..ProcessRow::default()
+            },
+            AddressSpace::default(),
+        );
         self.read_identity(id);
         id
     }
 
     /// Begins a process that was just forked: it is its parent's copy.
-    pub fn begin_fork(&mut self, pid: u32, ns_pid: u32, parent: u32, name: String, start_ns: u64) -> u32 {
+    pub fn begin_fork(
+        &mut self,
+        pid: u32,
+        ns_pid: u32,
+        parent: u32,
+        name: String,
+        start_ns: u64,
+    ) -> u32 {
         let (mut row, space) = match self.by_pid.get(&parent) {
             Some(&id) => (self.get(id).row.clone(), self.get(id).space.clone()),
             None => (ProcessRow::default(), AddressSpace::default()),
         };
-        row = ProcessRow { pid, ns_pid, parent_pid: parent, name, start_ns, end_ns: None, exit_status: None, ..row };
+        row = ProcessRow {
+            pid,
+            ns_pid,
+            parent_pid: parent,
+            name,
+            start_ns,
+            end_ns: None,
+            exit_status: None,
+            ..row
+        };
         self.push(row, space)
     }
 
     fn push(&mut self, row: ProcessRow, space: AddressSpace) -> u32 {
         let id = self.processes.len() as u32;
         self.by_pid.insert(row.pid, id);
-        self.processes.push(Process { row: ProcessRow { process: id, ..row }, space, renamed_at: 0, dirty: true, space_dirty: false });
+        self.processes.push(Process {
+            row: ProcessRow { process: id, ..row },
+            space,
+            renamed_at: 0,
+            dirty: true,
+            space_dirty: false,
+        });
         id
     }
 
@@ -138,18 +169,37 @@ impl Processes {
     }
 
     /// Takes in a new mapping; reads the module when it is new.
-    pub fn map(&mut self, programs: &Programs, modules: &mut Modules, id: u32, event: &MapEvent) -> Result<(), CollectError> {
+    pub fn map(
+        &mut self,
+        programs: &Programs,
+        modules: &mut Modules,
+        id: u32,
+        event: &MapEvent,
+    ) -> Result<(), CollectError> {
         let process = &mut self.processes[id as usize];
         if process.space.has(event) {
             return Ok(());
         }
         let pid = process.row.pid;
         let (path, module) = match event.path.as_str() {
-            "[vdso]" => ("[vdso]", modules.vdso(programs, || read_memory(pid, event.start, (event.end - event.start) as usize))?),
+            "[vdso]" => (
+                "[vdso]",
+                modules.vdso(programs, || {
+                    read_memory(pid, event.start, (event.end - event.start) as usize)
+                })?,
+            ),
             path if path.starts_with('[') => (path, None),
-            path if path.starts_with('/') && !path.starts_with("//") && !path.starts_with("/dev/zero") && !path.starts_with("/memfd:") => {
+            path if path.starts_with('/')
+                && !path.starts_with("//")
+                && !path.starts_with("/dev/zero")
+                && !path.starts_with("/memfd:") =>
+            {
                 let file = open_mapped(pid, event.start, event.end, path);
-                (path, file.map(|f| modules.of_file(programs, f, path)).transpose()?)
+                (
+                    path,
+                    file.map(|f| modules.of_file(programs, f, path))
+                        .transpose()?,
+                )
             }
             _ => ("[anon]", None),
         };
@@ -163,13 +213,28 @@ impl Processes {
             build_id,
             start_ns: event.time,
         });
-        process.space.insert(event.start, Mapped { end: event.end, file_offset: event.file_offset, module, path: path.into(), time: event.time });
+        process.space.insert(
+            event.start,
+            Mapped {
+                end: event.end,
+                file_offset: event.file_offset,
+                module,
+                path: path.into(),
+                time: event.time,
+            },
+        );
         process.space_dirty = true;
         Ok(())
     }
 
     /// Reads all mappings of a process from `/proc`.
-    pub fn map_all(&mut self, programs: &Programs, modules: &mut Modules, id: u32, time: u64) -> Result<(), CollectError> {
+    pub fn map_all(
+        &mut self,
+        programs: &Programs,
+        modules: &mut Modules,
+        id: u32,
+        time: u64,
+    ) -> Result<(), CollectError> {
         let pid = self.get(id).row.pid;
         for event in address_space::read_maps(pid) {
             self.map(programs, modules, id, &MapEvent { time, ..event })?;
@@ -191,7 +256,10 @@ impl Processes {
 
     /// Rows of processes that changed since the last call.
     pub fn take_processes(&mut self) -> Vec<ProcessRow> {
-        self.processes.iter_mut().filter_map(|p| std::mem::take(&mut p.dirty).then(|| p.row.clone())).collect()
+        self.processes
+            .iter_mut()
+            .filter_map(|p| std::mem::take(&mut p.dirty).then(|| p.row.clone()))
+            .collect()
     }
 
     /// Mappings that are new since the last call.
@@ -213,8 +281,14 @@ pub fn read_memory(pid: u32, address: u64, length: usize) -> Option<Vec<u8>> {
 
 /// Reads another process' memory as far as it goes; the number of bytes read.
 pub fn read_memory_into(pid: u32, address: u64, bytes: &mut [u8]) -> usize {
-    let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-    let remote = libc::iovec { iov_base: address as *mut _, iov_len: bytes.len() };
+    let local = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: address as *mut _,
+        iov_len: bytes.len(),
+    };
     // SAFETY: `local` describes `bytes`, which outlives the call; the remote side is only read.
     let n = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
     n.max(0) as usize

@@ -1,7 +1,9 @@
 //! The eBPF programs: load, attach, detach. The only module that names libbpf.
 use crate::error::CollectError;
 use dwell_abi::events::{self, Config};
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
+};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -43,26 +45,48 @@ impl Programs {
     /// Loads the programs and adopts nothing yet. Nothing runs before [`Programs::attach`].
     pub fn load(config: Config, clock: Clock, ring_bytes: u32) -> Result<Programs, CollectError> {
         let verbose = std::env::var_os("DWELL_DEBUG_BPF").is_some();
-        libbpf_rs::set_print(Some((PrintLevel::Debug, if verbose { loud } else { quiet })));
+        libbpf_rs::set_print(Some((
+            PrintLevel::Debug,
+            if verbose { loud } else { quiet },
+        )));
         let chunk_template = new_chunk()?;
-        let mut open = ObjectBuilder::default().open_memory(&OBJECT.0).map_err(CollectError::load)?;
+        let mut open = ObjectBuilder::default()
+            .open_memory(&OBJECT.0)
+            .map_err(CollectError::load)?;
         prepare(&mut open, &config, clock, &chunk_template, ring_bytes)?;
         let object = open.load().map_err(CollectError::load)?;
-        let iterator = program(&object, "on_sweep")?.attach_iter_with_opts(libbpf_rs::IterOpts::None).map_err(CollectError::load)?;
-        Ok(Programs { iterator, links: Vec::new(), clock_events: Vec::new(), object, chunk_template })
+        let iterator = program(&object, "on_sweep")?
+            .attach_iter_with_opts(libbpf_rs::IterOpts::None)
+            .map_err(CollectError::load)?;
+        Ok(Programs {
+            iterator,
+            links: Vec::new(),
+            clock_events: Vec::new(),
+            object,
+            chunk_template,
+        })
     }
 
     /// Starts the accounting and the clock.
     pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
         for name in ["on_fork", "on_exec", "on_rename", "on_waking", "on_switch"] {
-            self.links.push(program(&self.object, name)?.attach().map_err(CollectError::attach)?);
+            self.links.push(
+                program(&self.object, name)?
+                    .attach()
+                    .map_err(CollectError::attach)?,
+            );
         }
         match clock {
-            Clock::Tick => self.links.push(program(&self.object, "on_tick")?.attach().map_err(CollectError::attach)?),
+            Clock::Tick => self.links.push(
+                program(&self.object, "on_tick")?
+                    .attach()
+                    .map_err(CollectError::attach)?,
+            ),
             Clock::Timer => {
                 for cpu in crate::machine::online_cpus() {
                     let event = crate::perf::open_clock(cpu, period_ns)?;
-                    let link = program(&self.object, "on_clock")?.attach_perf_event(event.as_raw_fd());
+                    let link =
+                        program(&self.object, "on_clock")?.attach_perf_event(event.as_raw_fd());
                     self.links.push(link.map_err(CollectError::attach)?);
                     self.clock_events.push(event);
                 }
@@ -87,7 +111,8 @@ impl Programs {
     /// Walks over all threads of the system: adopts those of targets, reports those followed.
     pub fn sweep(&self, flags: u32) -> Result<(), CollectError> {
         let map = self.map("data.sweep")?;
-        map.update(&0u32.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+        map.update(&0u32.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY)
+            .map_err(CollectError::map)?;
         let mut iter = libbpf_rs::Iter::new(&self.iterator).map_err(CollectError::map)?;
         let mut sink = [0u8; 64];
         while iter.read(&mut sink).map_err(CollectError::sweep)? > 0 {}
@@ -96,12 +121,16 @@ impl Programs {
 
     /// Marks a process as one whose threads the next sweep adopts.
     pub fn add_target(&self, tgid: u32) -> Result<(), CollectError> {
-        self.map("targets")?.update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY).map_err(CollectError::map)
+        self.map("targets")?
+            .update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(CollectError::map)
     }
 
     /// Replaces what the unwinder knows of a process (`bytes` is C's `struct process_maps`).
     pub fn set_process(&self, tgid: u32, bytes: &[u8]) -> Result<(), CollectError> {
-        self.map("processes")?.update(&tgid.to_ne_bytes(), bytes, MapFlags::ANY).map_err(CollectError::map)
+        self.map("processes")?
+            .update(&tgid.to_ne_bytes(), bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
     }
 
     /// Forgets a process' mappings.
@@ -113,7 +142,9 @@ impl Programs {
 
     /// Sets a module's table.
     pub fn set_table(&self, index: u32, bytes: &[u8]) -> Result<(), CollectError> {
-        self.map("tables")?.update(&index.to_ne_bytes(), bytes, MapFlags::ANY).map_err(CollectError::map)
+        self.map("tables")?
+            .update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
     }
 
     /// Adds the `number`-th chunk of cells and returns it, to be filled.
@@ -124,7 +155,9 @@ impl Programs {
             new_chunk()?
         };
         let fd = chunk.as_fd().as_raw_fd();
-        self.map("chunks")?.update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+        self.map("chunks")?
+            .update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+            .map_err(CollectError::map)?;
         Ok(chunk)
     }
 
@@ -138,7 +171,9 @@ impl Programs {
         let map = self.map("counters")?;
         let mut sums = [0; events::COUNTERS as usize];
         for (index, sum) in sums.iter_mut().enumerate() {
-            let values = map.lookup_percpu(&(index as u32).to_ne_bytes(), MapFlags::ANY).map_err(CollectError::map)?;
+            let values = map
+                .lookup_percpu(&(index as u32).to_ne_bytes(), MapFlags::ANY)
+                .map_err(CollectError::map)?;
             for bytes in values.into_iter().flatten() {
                 *sum += u64::from_ne_bytes(bytes[..8].try_into().expect("a counter has 8 bytes"));
             }
@@ -155,21 +190,34 @@ impl Programs {
     }
 }
 
-fn prepare(open: &mut OpenObject, config: &Config, clock: Clock, chunk: &MapHandle, ring_bytes: u32) -> Result<(), CollectError> {
+fn prepare(
+    open: &mut OpenObject,
+    config: &Config,
+    clock: Clock,
+    chunk: &MapHandle,
+    ring_bytes: u32,
+) -> Result<(), CollectError> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with("rodata.config") {
-            map.set_initial_value(config_bytes(config)).map_err(CollectError::load)?;
+            map.set_initial_value(config_bytes(config))
+                .map_err(CollectError::load)?;
         } else if name == "chunks" {
-            map.set_inner_map_fd(chunk.as_fd()).map_err(CollectError::load)?;
+            map.set_inner_map_fd(chunk.as_fd())
+                .map_err(CollectError::load)?;
         } else if name == "ring" {
-            map.set_max_entries(ring_bytes).map_err(CollectError::load)?;
+            map.set_max_entries(ring_bytes)
+                .map_err(CollectError::load)?;
         } else if name == "scratches" {
             let entries = crate::machine::possible_cpus() * 4;
             map.set_max_entries(entries).map_err(CollectError::load)?;
         }
     }
-    let unused = if clock == Clock::Tick { "on_clock" } else { "on_tick" };
+    let unused = if clock == Clock::Tick {
+        "on_clock"
+    } else {
+        "on_tick"
+    };
     for mut program in open.progs_mut() {
         if program.name() == OsStr::new(unused) {
             program.set_autoload(false);
@@ -189,7 +237,15 @@ fn new_chunk() -> Result<MapHandle, CollectError> {
         map_flags: libbpf_sys::BPF_F_MMAPABLE,
         ..Default::default()
     };
-    MapHandle::create(MapType::Array, Some("dwell_chunk"), 4, 8 << events::CHUNK_SHIFT, 1, &options).map_err(CollectError::load)
+    MapHandle::create(
+        MapType::Array,
+        Some("dwell_chunk"),
+        4,
+        8 << events::CHUNK_SHIFT,
+        1,
+        &options,
+    )
+    .map_err(CollectError::load)
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, CollectError> {

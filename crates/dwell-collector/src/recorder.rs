@@ -1,21 +1,21 @@
 //! A recording from start to end.
 use crate::error::CollectError;
-use crate::intern::Place;
+use crate::finished::{Finished, Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::{Launched, pidfd};
+use crate::machine;
 use crate::perf::{MapEvent, MapEvents};
 use crate::programs::{Clock, Programs};
 use crate::records::Record;
 use crate::signals::Signals;
 use crate::state::State;
-use crate::machine;
 use dwell_abi::events::{self, Config, SWEEP_ADOPT, SWEEP_ALL};
-use dwell_recording::meta::{ClockAnchor, Machine, Meta, RecorderCost};
+use dwell_recording::meta::{Machine, Meta, RecorderCost};
 use dwell_recording::{FORMAT_VERSION, Overwrite, Tables, Writer};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -88,6 +88,7 @@ pub struct Recorder {
     next_segment: Instant,
     map_events: Vec<MapEvents>,
     early_maps: Vec<MapEvent>,
+    ring: RingBuffer<'static>,
     ring_bytes: Rc<RefCell<Vec<u8>>>,
     signals: Signals,
     launched: Option<Launched>,
@@ -110,13 +111,30 @@ impl Recorder {
             _ => None,
         };
         let marks = KernelMarks::read();
-        let clock = if options.clock == Clock::Tick && marks.tick_function.is_none() { Clock::Timer } else { options.clock };
+        let clock = if options.clock == Clock::Tick && marks.tick_function.is_none() {
+            Clock::Timer
+        } else {
+            options.clock
+        };
         let options = Options { clock, ..options };
         let programs = Programs::load(config(&options, &marks), clock, options.ring_bytes)?;
-        let map_events: Result<Vec<_>, _> = machine::online_cpus().into_iter().map(MapEvents::open).collect();
+        let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
+        let ring = open_ring(&programs, ring_bytes.clone())?;
+        let map_events: Result<Vec<_>, _> = machine::online_cpus()
+            .into_iter()
+            .map(MapEvents::open)
+            .collect();
         let meta = first_meta(&options);
-        let overwrite = if options.overwrite { Overwrite::Replace } else { Overwrite::Refuse };
-        let writer = options.output.as_ref().map(|o| Writer::create_with(o, meta.clone(), overwrite)).transpose()?;
+        let overwrite = if options.overwrite {
+            Overwrite::Replace
+        } else {
+            Overwrite::Refuse
+        };
+        let writer = options
+            .output
+            .as_ref()
+            .map(|o| Writer::create_with(o, meta.clone(), overwrite))
+            .transpose()?;
         let mut recorder = Recorder {
             state: State::new(marks, options.period_ns, options.period_ns),
             programs,
@@ -125,7 +143,8 @@ impl Recorder {
             next_segment: Instant::now() + SEGMENT_EVERY,
             map_events: map_events?,
             early_maps: Vec::new(),
-            ring_bytes: Rc::default(),
+            ring,
+            ring_bytes,
             signals,
             launched,
             watched: Vec::new(),
@@ -146,12 +165,20 @@ impl Recorder {
             let process = self.state.processes.begin(pid, now);
             // A command has nothing mapped yet: it still is our own copy.
             if self.launched.is_none() {
-                self.state.processes.map_all(&self.programs, &mut self.state.modules, process, now)?;
+                self.state.processes.map_all(
+                    &self.programs,
+                    &mut self.state.modules,
+                    process,
+                    now,
+                )?;
             }
             self.programs.add_target(pid)?;
         }
-        self.state.processes.publish(&self.programs, &self.state.modules)?;
-        self.programs.attach(self.options.clock, self.options.period_ns)?;
+        self.state
+            .processes
+            .publish(&self.programs, &self.state.modules)?;
+        self.programs
+            .attach(self.options.clock, self.options.period_ns)?;
         self.meta.start_ns = machine::boottime_ns();
         if self.launched.is_none() {
             self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
@@ -171,7 +198,10 @@ impl Recorder {
         if !matches!(self.options.target, Target::Cgroup(_)) {
             for &pid in &pids {
                 let remedy = "check the process id: `pgrep -a NAME` lists them";
-                self.watched.push(pidfd(pid).map_err(|e| CollectError::from_io(format!("process {pid}"), e, remedy))?);
+                self.watched.push(
+                    pidfd(pid)
+                        .map_err(|e| CollectError::from_io(format!("process {pid}"), e, remedy))?,
+                );
             }
         }
         Ok(pids)
@@ -209,7 +239,10 @@ impl Recorder {
     }
 
     fn progress(&self) -> Progress {
-        Progress { elapsed: self.started.elapsed(), threads: self.state.threads.len() }
+        Progress {
+            elapsed: self.started.elapsed(),
+            threads: self.state.threads.len(),
+        }
     }
 
     fn ended(&mut self) -> Option<Ended> {
@@ -227,20 +260,24 @@ impl Recorder {
             if self.exit_code.is_some() {
                 return Some(Ended::TargetGone);
             }
-        } else if matches!(self.options.target, Target::Pids(_)) && self.watched.iter().all(|fd| is_readable(fd.as_raw_fd())) {
+        } else if matches!(self.options.target, Target::Pids(_))
+            && self.watched.iter().all(|fd| is_readable(fd.as_raw_fd()))
+        {
             return Some(Ended::TargetGone);
         }
-        self.options.duration.is_some_and(|d| self.started.elapsed() >= d).then_some(Ended::Duration)
+        self.options
+            .duration
+            .is_some_and(|d| self.started.elapsed() >= d)
+            .then_some(Ended::Duration)
     }
 
     /// Waits for something to happen.
     fn wait(&self) -> Result<(), CollectError> {
-        let ring = self.programs.ring()?;
         let mut timeout = READ_EVERY;
         if let Some(duration) = self.options.duration {
             timeout = timeout.min(duration.saturating_sub(self.started.elapsed()));
         }
-        let fds = [ring.as_fd().as_raw_fd(), self.signals.raw_fd()];
+        let fds = [self.ring.epoll_fd(), self.signals.raw_fd()];
         let maps = self.map_events.iter().map(MapEvents::raw_fd);
         let watched = self.watched.iter().map(AsRawFd::as_raw_fd);
         poll(fds.into_iter().chain(maps).chain(watched), timeout);
@@ -254,13 +291,15 @@ impl Recorder {
             self.state.losses.map_events += events.drain(&mut maps);
         }
         maps.sort_by_key(|m| m.time);
-        self.read_ring()?;
+        self.ring.consume().map_err(CollectError::Map)?;
         let bytes = std::mem::take(&mut *self.ring_bytes.borrow_mut());
         let mut rest = maps.into_iter().peekable();
         let mut at = 0;
         while let Some((record, next)) = next_record(&bytes, at) {
             at = next;
-            let Some(record) = Record::parse(record) else { continue };
+            let Some(record) = Record::parse(record) else {
+                continue;
+            };
             while let Some(event) = rest.next_if(|m| m.time <= record.time()) {
                 self.map(event)?;
             }
@@ -272,33 +311,21 @@ impl Recorder {
         let mut bytes = bytes;
         bytes.clear();
         *self.ring_bytes.borrow_mut() = bytes;
-        self.state.processes.publish(&self.programs, &self.state.modules)
+        self.state
+            .processes
+            .publish(&self.programs, &self.state.modules)
     }
 
     /// A mapping of a process that is not known yet may be that of a child whose birth is still in
     /// the ring: it is tried again for a while.
     fn map(&mut self, event: MapEvent) -> Result<(), CollectError> {
         const PATIENCE_NS: u64 = 1_000_000_000;
-        if !self.state.map_event(&self.programs, &event)? && event.time + PATIENCE_NS > machine::boottime_ns() {
+        if !self.state.map_event(&self.programs, &event)?
+            && event.time + PATIENCE_NS > machine::boottime_ns()
+        {
             self.early_maps.push(event);
         }
         Ok(())
-    }
-
-    /// Copies the records that wait in the ring, each after its length.
-    fn read_ring(&self) -> Result<(), CollectError> {
-        let map = self.programs.ring()?;
-        let into = self.ring_bytes.clone();
-        let mut builder = libbpf_rs::RingBufferBuilder::new();
-        builder
-            .add(&map, move |record| {
-                let mut bytes = into.borrow_mut();
-                bytes.extend_from_slice(&(record.len() as u64).to_ne_bytes());
-                bytes.extend_from_slice(record);
-                0
-            })
-            .map_err(CollectError::Map)?;
-        builder.build().and_then(|ring| ring.consume()).map_err(CollectError::Map)
     }
 
     fn segment(&mut self) -> Result<Option<Tables>, CollectError> {
@@ -320,7 +347,10 @@ impl Recorder {
     fn write_segment(&mut self) -> Option<Tables> {
         let rows = self.state.take_rows();
         let Some(writer) = &mut self.writer else {
-            return Some(Tables { meta: self.meta.clone(), ..rows });
+            return Some(Tables {
+                meta: self.meta.clone(),
+                ..rows
+            });
         };
         writer.meta_mut().clone_from(&self.meta);
         if let Err(error) = append(writer, rows).and_then(|()| writer.close_segment()) {
@@ -332,7 +362,10 @@ impl Recorder {
 
     fn adopt_newcomers(&mut self, cgroup: &std::path::Path) -> Result<(), CollectError> {
         let pids = crate::cgroup::processes(cgroup).unwrap_or_default();
-        let new: Vec<u32> = pids.into_iter().filter(|&pid| self.state.processes.id_of(pid).is_none()).collect();
+        let new: Vec<u32> = pids
+            .into_iter()
+            .filter(|&pid| self.state.processes.id_of(pid).is_none())
+            .collect();
         for &pid in &new {
             self.programs.add_target(pid)?;
         }
@@ -355,7 +388,9 @@ impl Recorder {
         meta.exit_code = self.exit_code;
         self.write_segment();
         let Some(writer) = self.writer else {
-            return Err(CollectError::Internal("a recording without an output cannot be finished".into()));
+            return Err(CollectError::Internal(
+                "a recording without an output cannot be finished".into(),
+            ));
         };
         Ok(Finished {
             exit_code: self.exit_code,
@@ -387,7 +422,11 @@ impl Recorder {
         let left_out = self.state.processes.mappings_left_out;
         let segments_lost = self.segments_lost;
         let meta = &mut self.meta;
-        meta.recorder = RecorderCost { cpu_ns: machine::own_cpu_ns(), peak_rss_bytes: machine::peak_rss_bytes(), bpf_ns: None };
+        meta.recorder = RecorderCost {
+            cpu_ns: machine::own_cpu_ns(),
+            peak_rss_bytes: machine::peak_rss_bytes(),
+            bpf_ns: None,
+        };
         let kinds = [
             (events::RECORD_RUNNING, "running_stacks"),
             (events::RECORD_WAIT, "waits"),
@@ -400,13 +439,28 @@ impl Recorder {
             (events::RECORD_RENAME, "renames"),
         ];
         for (kind, name) in kinds {
-            meta.produced.insert(name.into(), counters[(events::COUNTER_PRODUCED + kind) as usize]);
-            meta.losses.insert(name.into(), counters[(events::COUNTER_LOST + kind) as usize]);
+            meta.produced.insert(
+                name.into(),
+                counters[(events::COUNTER_PRODUCED + kind) as usize],
+            );
+            meta.losses.insert(
+                name.into(),
+                counters[(events::COUNTER_LOST + kind) as usize],
+            );
         }
         let others = [
-            ("stacks_without_buffer", counters[events::COUNTER_NO_SCRATCH as usize]),
-            ("stacks_not_scheduled", counters[events::COUNTER_NO_TASK_WORK as usize]),
-            ("threads_not_followed", counters[events::COUNTER_NO_STORAGE as usize]),
+            (
+                "stacks_without_buffer",
+                counters[events::COUNTER_NO_SCRATCH as usize],
+            ),
+            (
+                "stacks_not_scheduled",
+                counters[events::COUNTER_NO_TASK_WORK as usize],
+            ),
+            (
+                "threads_not_followed",
+                counters[events::COUNTER_NO_STORAGE as usize],
+            ),
             ("records_without_thread", losses.orphans),
             ("wait_stacks_missing", losses.stacks_missing),
             ("mapping_reports", losses.map_events),
@@ -427,49 +481,6 @@ pub struct Progress {
     pub elapsed: Duration,
     /// Threads seen so far.
     pub threads: usize,
-}
-
-/// A recording whose data is written, but for the names.
-pub struct Finished {
-    /// To append the symbols, and to finish.
-    pub writer: Writer,
-    /// Exit code of a launched command.
-    pub exit_code: Option<i32>,
-    /// The first error of writing, when there was one.
-    pub write_error: Option<dwell_recording::RecordingError>,
-    /// Modules whose unwind information could not be read.
-    pub problems: Vec<String>,
-    state: State,
-}
-
-/// Frames of one origin that want a name: `(frame, address)`, sorted by address.
-pub struct Unnamed {
-    /// Where the names are to be found.
-    pub origin: Origin,
-    /// Frame number and address.
-    pub frames: Vec<(u32, u64)>,
-}
-
-/// Where names are to be found.
-pub enum Origin {
-    /// A file; addresses are stated ones.
-    Module {
-        /// A path that this process can read as long as the [`Finished`] lives.
-        file: PathBuf,
-        /// Path as the target sees it.
-        path: String,
-        /// Its build id.
-        build_id: Vec<u8>,
-    },
-    /// The kernel.
-    Kernel,
-    /// Code written at run time by a process.
-    Jit {
-        /// Process id in the root PID namespace.
-        pid: u32,
-        /// Process id in its own PID namespace.
-        ns_pid: u32,
-    },
 }
 
 /// What a [`Recorder::step`] came to.
@@ -502,48 +513,22 @@ impl Recorder {
     }
 }
 
-impl Finished {
-    /// All frames that want a name.
-    pub fn unnamed(&self) -> Vec<Unnamed> {
-        unnamed(&self.state, 0)
-    }
-
-    /// Number of threads that were seen.
-    pub fn threads(&self) -> usize {
-        self.state.threads.len()
-    }
-}
-
-fn unnamed(state: &State, first: usize) -> Vec<Unnamed> {
-    let mut groups: BTreeMap<(u8, u32), Vec<(u32, u64)>> = BTreeMap::new();
-    for (frame, &place) in state.interner.places().iter().enumerate().skip(first) {
-        let (key, address) = match place {
-            Place::User { module, address } => ((0, module), address),
-            Place::Kernel(address) => ((1, 0), address),
-            Place::Jit { process, address } => ((2, process), address),
-            Place::Unknown { .. } => continue,
-        };
-        groups.entry(key).or_default().push((frame as u32, address));
-    }
-    let groups = groups.into_iter().map(|((kind, id), mut frames)| {
-        frames.sort_by_key(|f| f.1);
-        Unnamed { origin: origin(state, kind, id), frames }
-    });
-    groups.collect()
-}
-
-fn origin(state: &State, kind: u8, id: u32) -> Origin {
-    match kind {
-        0 => {
-            let module = state.modules.get(id);
-            Origin::Module { file: module.readable_path(), path: module.path.clone(), build_id: module.build_id.clone() }
-        }
-        1 => Origin::Kernel,
-        _ => {
-            let row = &state.processes.get(id).row;
-            Origin::Jit { pid: row.pid, ns_pid: row.ns_pid }
-        }
-    }
+/// The ring; reading it appends every record after its length.
+fn open_ring(
+    programs: &Programs,
+    into: Rc<RefCell<Vec<u8>>>,
+) -> Result<RingBuffer<'static>, CollectError> {
+    let map = programs.ring()?;
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&map, move |record| {
+            let mut bytes = into.borrow_mut();
+            bytes.extend_from_slice(&(record.len() as u64).to_ne_bytes());
+            bytes.extend_from_slice(record);
+            0
+        })
+        .map_err(CollectError::Map)?;
+    builder.build().map_err(CollectError::Map)
 }
 
 fn config(options: &Options, marks: &KernelMarks) -> Config {
@@ -569,13 +554,22 @@ fn first_meta(options: &Options) -> Meta {
         }
         Target::Cgroup(path) => format!("cgroup {}", path.display()),
         Target::All => "whole system".into(),
-        Target::Command(words) => words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" "),
+        Target::Command(words) => words
+            .iter()
+            .map(|w| w.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" "),
     };
     Meta {
         format_version: FORMAT_VERSION,
         tool: concat!("dwell ", env!("CARGO_PKG_VERSION")).into(),
-        machine: Machine { host, kernel, arch, cpus: machine::online_cpus().len() as u32 },
-        clock: ClockAnchor { boottime_ns: machine::boottime_ns(), realtime_ns: machine::realtime_ns() },
+        machine: Machine {
+            host,
+            kernel,
+            arch,
+            cpus: machine::online_cpus().len() as u32,
+        },
+        clock: machine::clock_anchor(),
         target,
         command_line: options.command_line.clone(),
         period_ns: options.period_ns,
@@ -590,13 +584,29 @@ fn next_record(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
 }
 
 fn poll(fds: impl Iterator<Item = RawFd>, timeout: Duration) {
-    let mut fds: Vec<libc::pollfd> = fds.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let mut fds: Vec<libc::pollfd> = fds
+        .map(|fd| libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        })
+        .collect();
     // SAFETY: `fds` is a valid array of its length; an interruption only means an early return.
-    unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, timeout.as_millis() as i32) };
+    unsafe {
+        libc::poll(
+            fds.as_mut_ptr(),
+            fds.len() as libc::nfds_t,
+            timeout.as_millis() as i32,
+        )
+    };
 }
 
 fn is_readable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
     // SAFETY: one valid pollfd; returns at once.
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }

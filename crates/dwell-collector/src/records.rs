@@ -27,7 +27,11 @@ impl<'a> Trail<'a> {
     fn new(rest: &'a [u8], kernel: u16, user: u16, raw: u32) -> Option<Self> {
         let (kernel, rest) = rest.split_at_checked(usize::from(kernel) * 8)?;
         let (user, rest) = rest.split_at_checked(usize::from(user) * 8)?;
-        let raw = if raw == 0 { &[] } else { rest.get(..size_of::<RawRegs>() + raw as usize)? };
+        let raw = if raw == 0 {
+            &[]
+        } else {
+            rest.get(..size_of::<RawRegs>() + raw as usize)?
+        };
         Some(Trail { kernel, user, raw })
     }
 
@@ -45,13 +49,18 @@ impl<'a> Trail<'a> {
     pub fn raw(&self) -> Option<(RawRegs, &'a [u8])> {
         let (head, bytes) = self.raw.split_at_checked(size_of::<RawRegs>())?;
         let mut regs = RawRegs { regs: [0; 17] };
-        regs.regs.iter_mut().zip(words(head)).for_each(|(to, word)| *to = word);
+        regs.regs
+            .iter_mut()
+            .zip(words(head))
+            .for_each(|(to, word)| *to = word);
         Some((regs, bytes))
     }
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+    bytes
+        .chunks_exact(8)
+        .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
 }
 
 impl<'a> Record<'a> {
@@ -99,7 +108,10 @@ impl Plain for TaskRecord {}
 fn split<T: Plain>(bytes: &[u8]) -> Option<(T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(size_of::<T>())?;
     // SAFETY: `head` has size_of::<T>() bytes and every bit pattern is a valid T (see Plain).
-    Some((unsafe { std::ptr::read_unaligned(head.as_ptr().cast()) }, rest))
+    Some((
+        unsafe { std::ptr::read_unaligned(head.as_ptr().cast()) },
+        rest,
+    ))
 }
 
 /// A NUL-padded name of the kernel.

@@ -68,7 +68,10 @@ mod tests {
                     next += period as f64 * (0.5 + random());
                 }
             }
-            let (p, q) = (inclusion_probability(duration, period), hits as f64 / trials as f64);
+            let (p, q) = (
+                inclusion_probability(duration, period),
+                hits as f64 / trials as f64,
+            );
             let error = 4.0 * (p * (1.0 - p) / trials as f64).sqrt() + 1e-9;
             assert!((p - q).abs() < error, "{duration}: {p} {q}");
         }

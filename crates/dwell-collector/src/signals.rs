@@ -24,7 +24,10 @@ impl Signals {
             if fd < 0 {
                 return Err(CollectError::system("opening a signalfd", ""));
             }
-            Ok(Signals { fd: OwnedFd::from_raw_fd(fd), before })
+            Ok(Signals {
+                fd: OwnedFd::from_raw_fd(fd),
+                before,
+            })
         }
     }
 

@@ -13,8 +13,8 @@ use crate::sampling;
 use crate::threads::{OwedWait, Threads, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
-use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, state};
 use dwell_recording::Tables;
+use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, state};
 
 /// Everything known of the target.
 pub struct State {
@@ -86,21 +86,40 @@ impl State {
     }
 
     /// Takes in a new mapping. False: its process is not known (yet).
-    pub fn map_event(&mut self, programs: &Programs, event: &MapEvent) -> Result<bool, CollectError> {
-        let Some(process) = self.processes.id_of(event.pid) else { return Ok(false) };
-        self.processes.map(programs, &mut self.modules, process, event)?;
+    pub fn map_event(
+        &mut self,
+        programs: &Programs,
+        event: &MapEvent,
+    ) -> Result<bool, CollectError> {
+        let Some(process) = self.processes.id_of(event.pid) else {
+            return Ok(false);
+        };
+        self.processes
+            .map(programs, &mut self.modules, process, event)?;
         Ok(true)
     }
 
-    fn thread_report(&mut self, programs: &Programs, record: Box<ThreadRecord>) -> Result<(), CollectError> {
+    fn thread_report(
+        &mut self,
+        programs: &Programs,
+        record: Box<ThreadRecord>,
+    ) -> Result<(), CollectError> {
         let thread = match self.threads.id_of(record.tid) {
             Some(thread) => thread,
-            None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => return Ok(()),
+            None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => {
+                return Ok(());
+            }
             None => self.discover(programs, &record)?,
         };
         let process = self.threads.get_mut(thread).row.process;
-        self.processes.report(process, record.ns_tgid, record.parent);
-        let (ended, leader, time, status) = (record.ended != 0, record.tid == record.tgid, record.time, record.exit_code);
+        self.processes
+            .report(process, record.ns_tgid, record.parent);
+        let (ended, leader, time, status) = (
+            record.ended != 0,
+            record.tid == record.tgid,
+            record.time,
+            record.exit_code,
+        );
         let name = comm(&record.comm);
         if leader {
             self.processes.rename(process, name.clone(), 0);
@@ -117,13 +136,18 @@ impl State {
     }
 
     /// A thread that lived before the recording began.
-    fn discover(&mut self, programs: &Programs, record: &ThreadRecord) -> Result<u32, CollectError> {
+    fn discover(
+        &mut self,
+        programs: &Programs,
+        record: &ThreadRecord,
+    ) -> Result<u32, CollectError> {
         let process = match self.processes.id_of(record.tgid) {
             Some(process) => process,
             None => {
                 let process = self.processes.begin(record.tgid, record.start);
                 if record.site_flags & SITE_KTHREAD == 0 {
-                    self.processes.map_all(programs, &mut self.modules, process, record.start)?;
+                    self.processes
+                        .map_all(programs, &mut self.modules, process, record.start)?;
                 }
                 process
             }
@@ -145,7 +169,13 @@ impl State {
             RECORD_FORK => {
                 let process = match self.processes.id_of(record.tgid) {
                     Some(process) if record.tid != record.tgid => process,
-                    _ => self.processes.begin_fork(record.tgid, record.ns_tid, record.other_tgid, name.clone(), record.time),
+                    _ => self.processes.begin_fork(
+                        record.tgid,
+                        record.ns_tid,
+                        record.other_tgid,
+                        name.clone(),
+                        record.time,
+                    ),
                 };
                 let thread = self.threads.begin(ThreadRow {
                     process,
@@ -157,18 +187,29 @@ impl State {
                     ..ThreadRow::default()
                 });
                 let parent = self.threads.id_of(record.other_tid);
-                self.event(record.time, parent, "fork", format!("thread {thread}, tid {}", record.tid));
+                self.event(
+                    record.time,
+                    parent,
+                    "fork",
+                    format!("thread {thread}, tid {}", record.tid),
+                );
             }
             RECORD_EXEC => {
                 self.threads.change_tid(record.other_tid, record.tid);
                 if let Some(process) = self.processes.id_of(record.tgid) {
                     self.processes.exec(process, name.clone());
                 }
-                let thread = self.threads.id_of(record.tid).or_else(|| self.begin_launched(record, &name));
+                let thread = self
+                    .threads
+                    .id_of(record.tid)
+                    .or_else(|| self.begin_launched(record, &name));
                 self.event(record.time, thread, "exec", name);
             }
             _ => {
-                let leader = self.processes.id_of(record.tgid).filter(|_| record.tid == record.tgid);
+                let leader = self
+                    .processes
+                    .id_of(record.tgid)
+                    .filter(|_| record.tid == record.tgid);
                 if let Some(process) = leader {
                     self.processes.rename(process, name.clone(), record.time);
                 }
@@ -195,7 +236,12 @@ impl State {
     }
 
     fn event(&mut self, time_ns: u64, thread: Option<u32>, kind: &str, detail: String) {
-        self.events.push(EventRow { time_ns, thread, kind: kind.into(), detail });
+        self.events.push(EventRow {
+            time_ns,
+            thread,
+            kind: kind.into(),
+            detail,
+        });
     }
 
     // ---- stacks ----
@@ -227,10 +273,18 @@ impl State {
         match process {
             Some(id) => {
                 let walked = trail.raw().map(|(regs, copy)| {
-                    outside::walk_copy(&self.processes.get(id).space, &self.modules, regs.regs, copy)
+                    outside::walk_copy(
+                        &self.processes.get(id).space,
+                        &self.modules,
+                        regs.regs,
+                        copy,
+                    )
                 });
                 match walked {
-                    Some(walked) if walked.end == StackEnd::Complete || walked.frames.len() >= trail.user().count() => {
+                    Some(walked)
+                        if walked.end == StackEnd::Complete
+                            || walked.frames.len() >= trail.user().count() =>
+                    {
                         end = walked.end;
                         self.push_walked(id, &walked, &mut frames);
                     }
@@ -267,13 +321,20 @@ impl State {
     }
 
     fn place(&self, process: u32, address: u64) -> Place {
-        place(&self.processes.get(process).space, &self.modules, process, address)
+        place(
+            &self.processes.get(process).space,
+            &self.modules,
+            process,
+            address,
+        )
     }
 
     // ---- waits ----
 
     fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
-        let Some(thread) = self.threads.id_of(head.peer) else { return };
+        let Some(thread) = self.threads.id_of(head.peer) else {
+            return;
+        };
         let kernel: Vec<u64> = trail.kernel().collect();
         let (kernel, who) = self.marks.waker(&kernel);
         let kernel = kernel.to_vec();
@@ -287,7 +348,11 @@ impl State {
         } else {
             self.joined_stack(head.tgid, StackEnd::NoUser as u8, Trail::default(), &kernel)
         };
-        self.threads.get_mut(thread).waker = Waker { wait: head.seq, stack: Some(stack), interrupt };
+        self.threads.get_mut(thread).waker = Waker {
+            wait: head.seq,
+            stack: Some(stack),
+            interrupt,
+        };
     }
 
     fn wait(&mut self, record: WaitRecord, trail: Trail<'_>) {
@@ -297,17 +362,35 @@ impl State {
         };
         let kernel: Vec<u64> = trail.kernel().collect();
         let preempted = record.site_flags & SITE_PREEMPTED != 0;
-        let kernel = if preempted { self.marks.without_interrupt(&kernel).to_vec() } else { kernel };
+        let kernel = if preempted {
+            self.marks.without_interrupt(&kernel).to_vec()
+        } else {
+            kernel
+        };
         let waker = self.threads.get_mut(thread).waker.clone();
-        let waker = if waker.wait == record.wait { waker } else { Waker::default() };
+        let waker = if waker.wait == record.wait {
+            waker
+        } else {
+            Waker::default()
+        };
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
-            self.threads.get_mut(thread).owed.push(OwedWait { record, kernel, waker });
+            self.threads.get_mut(thread).owed.push(OwedWait {
+                record,
+                kernel,
+                waker,
+            });
             return;
         }
         let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
         let kthread = record.site_flags & SITE_KTHREAD != 0;
-        let stack = (taken && kthread)
-            .then(|| self.joined_stack(record.tgid, StackEnd::NoUser as u8, Trail::default(), &kernel));
+        let stack = (taken && kthread).then(|| {
+            self.joined_stack(
+                record.tgid,
+                StackEnd::NoUser as u8,
+                Trail::default(),
+                &kernel,
+            )
+        });
         if taken && stack.is_none() {
             self.losses.stacks_missing += 1;
         }
@@ -315,7 +398,9 @@ impl State {
     }
 
     fn owed_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
-        let Some(thread) = self.threads.id_of(head.tid) else { return };
+        let Some(thread) = self.threads.id_of(head.tid) else {
+            return;
+        };
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
         for wait in owed {
             let stack = self.joined_stack(head.tgid, head.end, trail, &wait.kernel);
@@ -341,10 +426,19 @@ impl State {
                 time_ns: record.end,
                 thread,
                 cpu: record.cpu,
-                state: if preempted { state::RUNNABLE } else { state::BLOCKED }.into(),
+                state: if preempted {
+                    state::RUNNABLE
+                } else {
+                    state::BLOCKED
+                }
+                .into(),
                 stack,
                 site: Some(site),
-                weight_ns: if sampled { sampling::weight(duration, self.period_ns) } else { 0 },
+                weight_ns: if sampled {
+                    sampling::weight(duration, self.period_ns)
+                } else {
+                    0
+                },
             });
         }
         let known = record.waker_kind != WAKER_NONE;
@@ -352,7 +446,8 @@ impl State {
             (None, _) if record.waker_kind == WAKER_IRQ => "[irq]",
             (_, name) => name,
         };
-        let waker_tid = (known && interrupt.is_empty() && record.waker_tid != 0).then_some(record.waker_tid);
+        let waker_tid =
+            (known && interrupt.is_empty() && record.waker_tid != 0).then_some(record.waker_tid);
         self.slices.push(SliceRow {
             thread,
             site,
@@ -377,7 +472,12 @@ impl State {
     /// Threads that wait now: their stack is read from outside. With `closing` the waits themselves
     /// are written too, as far as they got.
     pub fn open_waits(&mut self, closing: bool) {
-        let waiting: Vec<u32> = self.threads.iter().filter(|(_, t)| is_waiting(t, closing)).map(|(id, _)| id).collect();
+        let waiting: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, t)| is_waiting(t, closing))
+            .map(|(id, _)| id)
+            .collect();
         for thread in waiting {
             self.open_wait(thread, closing);
         }
@@ -392,13 +492,22 @@ impl State {
         let duration = last.time.saturating_sub(last.since);
         let blocked = last.state == STATE_BLOCKED;
         if closing {
-            let (blocked, runnable) = if blocked { (duration, 0) } else { (0, duration) };
+            let (blocked, runnable) = if blocked {
+                (duration, 0)
+            } else {
+                (0, duration)
+            };
             self.threads.open_wait(site, last.time, blocked, runnable);
         }
         let kthread = last.site_flags & SITE_KTHREAD != 0;
         let sampled = last.time >= last.next_cut;
         let stack = (!kthread && (sampled || !closing)).then(|| {
-            let walked = outside::walk_memory(&self.processes.get(process).space, &self.modules, last.regs, last.tgid);
+            let walked = outside::walk_memory(
+                &self.processes.get(process).space,
+                &self.modules,
+                last.regs,
+                last.tgid,
+            );
             let mut frames = Vec::new();
             self.push_walked(process, &walked, &mut frames);
             frames.reverse();
@@ -409,13 +518,26 @@ impl State {
             time_ns: last.time,
             thread,
             cpu: 0,
-            state: if blocked { state::BLOCKED } else { state::RUNNABLE }.into(),
+            state: if blocked {
+                state::BLOCKED
+            } else {
+                state::RUNNABLE
+            }
+            .into(),
             stack,
             site: Some(site),
-            weight_ns: if closing { sampling::weight(duration, self.period_ns) } else { 0 },
+            weight_ns: if closing {
+                sampling::weight(duration, self.period_ns)
+            } else {
+                0
+            },
         });
         if closing {
-            let (blocked_ns, runnable_ns) = if blocked { (duration, 0) } else { (0, duration) };
+            let (blocked_ns, runnable_ns) = if blocked {
+                (duration, 0)
+            } else {
+                (0, duration)
+            };
             self.slices.push(SliceRow {
                 thread,
                 site,
@@ -452,14 +574,29 @@ impl State {
 /// A wait long enough that its stack is worth reading from outside, and not read yet.
 fn is_waiting(thread: &crate::threads::Thread, closing: bool) -> bool {
     const LONG_NS: u64 = 500_000_000;
-    let Some(last) = thread.last.as_ref().filter(|l| l.ended == 0 && l.state != STATE_RUNNING) else { return false };
-    closing || (last.time.saturating_sub(last.since) >= LONG_NS && thread.open_wait_seen != Some(last.wait))
+    let Some(last) = thread
+        .last
+        .as_ref()
+        .filter(|l| l.ended == 0 && l.state != STATE_RUNNING)
+    else {
+        return false;
+    };
+    closing
+        || (last.time.saturating_sub(last.since) >= LONG_NS
+            && thread.open_wait_seen != Some(last.wait))
 }
 
 fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) -> Place {
-    let Some((start, mapped)) = space.find(address) else { return Place::Unknown { process, address } };
-    let Some(module) = mapped.module else { return Place::Jit { process, address } };
-    match modules.get(module).stated_address(mapped.file_offset + (address - start)) {
+    let Some((start, mapped)) = space.find(address) else {
+        return Place::Unknown { process, address };
+    };
+    let Some(module) = mapped.module else {
+        return Place::Jit { process, address };
+    };
+    match modules
+        .get(module)
+        .stated_address(mapped.file_offset + (address - start))
+    {
         Some(address) => Place::User { module, address },
         None => Place::Unknown { process, address },
     }
@@ -476,7 +613,10 @@ fn frame_row(place: Place, modules: &Modules) -> FrameRow {
     match place {
         Place::User { module, address } => {
             let module = modules.get(module);
-            FrameRow { build_id: hex(&module.build_id), ..row("user", &module.path, address, None) }
+            FrameRow {
+                build_id: hex(&module.build_id),
+                ..row("user", &module.path, address, None)
+            }
         }
         Place::Kernel(address) => row("kernel", "[kernel]", address, None),
         Place::Jit { process, address } => row("jit", "[anon]", address, Some(process)),

@@ -16,17 +16,35 @@ pub struct SiteKey {
 
 impl From<&SiteRecord> for SiteKey {
     fn from(r: &SiteRecord) -> Self {
-        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.flags }
+        SiteKey {
+            ip: r.ip,
+            sp: r.sp,
+            nr: r.nr,
+            fd_kind: r.fd_kind,
+            flags: r.flags,
+        }
     }
 }
 impl From<&WaitRecord> for SiteKey {
     fn from(r: &WaitRecord) -> Self {
-        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.site_flags }
+        SiteKey {
+            ip: r.ip,
+            sp: r.sp,
+            nr: r.nr,
+            fd_kind: r.fd_kind,
+            flags: r.site_flags,
+        }
     }
 }
 impl From<&ThreadRecord> for SiteKey {
     fn from(r: &ThreadRecord) -> Self {
-        SiteKey { ip: r.ip, sp: r.sp, nr: r.nr, fd_kind: r.fd_kind, flags: r.site_flags }
+        SiteKey {
+            ip: r.ip,
+            sp: r.sp,
+            nr: r.nr,
+            fd_kind: r.fd_kind,
+            flags: r.site_flags,
+        }
     }
 }
 
@@ -150,7 +168,8 @@ impl Threads {
         let row = &mut thread.row;
         row.until_ns = record.time;
         row.start_ns = record.start;
-        (row.running_ns, row.runnable_ns, row.blocked_ns) = (record.running, record.runnable, record.blocked);
+        (row.running_ns, row.runnable_ns, row.blocked_ns) =
+            (record.running, record.runnable, record.blocked);
         let sum = record.running + record.runnable + record.blocked;
         row.lost_ns = (record.time - record.start.min(record.time)).saturating_sub(sum);
         (row.voluntary_switches, row.involuntary_switches) = (record.voluntary, record.involuntary);
@@ -167,7 +186,10 @@ impl Threads {
     /// The number of a thread's site.
     pub fn site(&mut self, thread: u32, key: SiteKey) -> u32 {
         let next = self.sites;
-        let site = *self.threads[thread as usize].sites.entry(key).or_insert(next);
+        let site = *self.threads[thread as usize]
+            .sites
+            .entry(key)
+            .or_insert(next);
         if site == next {
             self.sites += 1;
             self.new_sites.push(SiteRow {
@@ -184,15 +206,35 @@ impl Threads {
     /// Takes in a site's sums.
     pub fn site_sums(&mut self, thread: u32, record: &SiteRecord) {
         let site = self.site(thread, record.into());
-        let slot = &mut self.threads[thread as usize].slots[usize::from(record.slot) % SITE_SLOTS as usize];
+        let slot = &mut self.threads[thread as usize].slots
+            [usize::from(record.slot) % SITE_SLOTS as usize];
         if record.install < slot.install {
             return; // read while the slot changed its owner, and sent after it
         }
-        let now = Slot { install: record.install, blocked: record.blocked, runnable: record.runnable, count: record.count };
+        let now = Slot {
+            install: record.install,
+            blocked: record.blocked,
+            runnable: record.runnable,
+            count: record.count,
+        };
         let before = std::mem::replace(slot, now);
-        let before = if before.install == record.install { before } else { Slot::default() };
-        let (blocked, runnable) = (now.blocked.saturating_sub(before.blocked), now.runnable.saturating_sub(before.runnable));
-        self.add(site, record.time, blocked, runnable, now.count.saturating_sub(before.count), record.max);
+        let before = if before.install == record.install {
+            before
+        } else {
+            Slot::default()
+        };
+        let (blocked, runnable) = (
+            now.blocked.saturating_sub(before.blocked),
+            now.runnable.saturating_sub(before.runnable),
+        );
+        self.add(
+            site,
+            record.time,
+            blocked,
+            runnable,
+            now.count.saturating_sub(before.count),
+            record.max,
+        );
     }
 
     /// Adds the part of a wait that was in progress when the recording ended.
@@ -201,7 +243,10 @@ impl Threads {
     }
 
     fn add(&mut self, site: u32, time: u64, blocked: u64, runnable: u64, count: u64, max: u64) {
-        let sum = self.sums.entry(site).or_insert_with(|| SiteTimeRow { site, ..SiteTimeRow::default() });
+        let sum = self.sums.entry(site).or_insert_with(|| SiteTimeRow {
+            site,
+            ..SiteTimeRow::default()
+        });
         sum.time_ns = time;
         sum.blocked_ns += blocked;
         sum.runnable_ns += runnable;
@@ -211,7 +256,10 @@ impl Threads {
 
     /// Rows of threads that changed since the last call.
     pub fn take_threads(&mut self) -> Vec<ThreadRow> {
-        self.threads.iter_mut().filter_map(|t| std::mem::take(&mut t.dirty).then(|| t.row.clone())).collect()
+        self.threads
+            .iter_mut()
+            .filter_map(|t| std::mem::take(&mut t.dirty).then(|| t.row.clone()))
+            .collect()
     }
 
     /// Rows of sites that are new since the last call.
@@ -222,6 +270,8 @@ impl Threads {
     /// Sums gathered since the last call.
     pub fn take_sums(&mut self) -> Vec<SiteTimeRow> {
         let sums = std::mem::take(&mut self.sums);
-        sums.into_values().filter(|s| s.count > 0 || s.blocked_ns + s.runnable_ns > 0).collect()
+        sums.into_values()
+            .filter(|s| s.count > 0 || s.blocked_ns + s.runnable_ns > 0)
+            .collect()
     }
 }

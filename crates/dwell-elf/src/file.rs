@@ -12,6 +12,8 @@ type RawSegment = elf::ProgramHeader64<LE>;
 /// More program headers than this are refused. Real files have fewer than 20; a core file, which
 /// has one per mapping, is refused by its type before.
 const MAX_SEGMENTS: usize = 128;
+/// Bytes of a page on x86-64.
+const PAGE: u64 = 4096;
 /// Longest accepted path of an interpreter, bytes (`PATH_MAX`).
 const MAX_INTERP: u64 = 4096;
 
@@ -117,7 +119,24 @@ impl<'data> ElfFile<'data> {
         })
     }
 
-    /// Stated address of the byte at `file_offset`, none when no segment loads it.
+    /// The bias (actual minus stated address, wrapping) of a file mapped executable at the actual
+    /// address `start` from `file_offset` on, as `/proc/PID/maps` and mmap events tell it.
+    ///
+    /// This is not `start - stated_address(file_offset)`: the kernel rounds a segment down to pages, so
+    /// a mapping may begin with bytes that belong to the segment before (as in every file that lld
+    /// links). The executable segment decides.
+    pub fn mapping_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
+        let covers = |s: &Segment| {
+            let first = s.file_offset & !(PAGE - 1);
+            (first..s.file_offset.saturating_add(s.file_size)).contains(&file_offset)
+        };
+        let segment = self.segments().filter(|s| s.executable).find(covers)?;
+        let stated = segment.stated_address.wrapping_add(file_offset.wrapping_sub(segment.file_offset));
+        Some(start.wrapping_sub(stated))
+    }
+
+    /// Stated address of the byte at `file_offset`, none when no segment loads it. For the start of a
+    /// mapping see [`ElfFile::mapping_bias`].
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
         self.segments()
             .find(|s| file_offset.checked_sub(s.file_offset).is_some_and(|d| d < s.file_size))

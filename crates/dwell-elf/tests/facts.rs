@@ -56,6 +56,21 @@ fn segments_translate_offsets() {
     }
 }
 
+/// A mapping begins at a page, which may hold the end of the segment before.
+#[test]
+fn the_bias_of_a_mapping_is_that_of_its_segment() {
+    let program = compile("rustc", "sleeper.rs", "sleeper-rs-bias", &["--edition=2021"]);
+    let data = std::fs::read(&program).expect("read");
+    for (path, data) in common::installed().chain([("a Rust program", data)]) {
+        let file = common::parse(path, &data);
+        let text = file.segments().find(|s| s.executable).expect("text");
+        let into_page = text.file_offset % 4096;
+        let actual = 0x7f00_0000_0000 + text.stated_address - into_page;
+        assert_eq!(file.mapping_bias(actual, text.file_offset - into_page), Some(0x7f00_0000_0000), "{path}");
+        assert_eq!(file.mapping_bias(actual, u64::MAX), None, "{path}");
+    }
+}
+
 #[test]
 fn kinds() {
     let kind = |path: &str| common::bytes(path).map(|data| common::parse(path, &data).kind());

@@ -203,7 +203,7 @@ fn programs_of_the_distribution() {
     let scripts: [(&str, &[&str]); 3] = [
         ("/usr/bin/python3", &["-c", "import sys,time,functools\nprint('ready',flush=True)\nsorted([2,1],key=lambda x:time.sleep(600))"]),
         ("/usr/bin/perl", &["-e", "$|=1; sub f { my $n=shift; $n ? f($n-1) : do { print qq(ready\n); sleep 600 } } f(50)"]),
-        ("/bin/bash", &["-c", "f() { if [ $1 -gt 0 ]; then f $(($1-1)); else echo ready; read < <(sleep 600); fi; }; f 20"]),
+        ("/bin/bash", &["-c", "f() { if [ $1 -gt 0 ]; then f $(($1-1)); else echo ready; exec 9<> <(:); read -t 600 -u 9; fi; }; f 20"]),
     ];
     for (program, args) in scripts {
         if Path::new(program).exists() {

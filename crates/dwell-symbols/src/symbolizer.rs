@@ -288,7 +288,12 @@ impl Symbolizer {
 
     /// One sentence about the modules without debug information, those with most addresses first.
     fn note_without_lines(&self) -> Option<String> {
-        let mut modules: Vec<_> = self.without_lines.iter().collect();
+        // The vDSO comes without any, and nobody can install some.
+        let mut modules: Vec<_> = self
+            .without_lines
+            .iter()
+            .filter(|(path, _)| !path.starts_with('['))
+            .collect();
         modules.sort_by_key(|(path, count)| (std::cmp::Reverse(**count), path.as_str()));
         let named: Vec<_> = modules
             .iter()

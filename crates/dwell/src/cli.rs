@@ -34,12 +34,16 @@ pub struct Cli {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Make a recording.
-    #[command(after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record -a --duration 5s")]
+    #[command(
+        after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record -a --duration 5s"
+    )]
     Record(RecordCommand),
     /// Print where the time of a recording went.
     Report(ReportArgs),
     /// Write a recording in another tool's format.
-    #[command(after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz")]
+    #[command(
+        after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
+    )]
     Export(ExportArgs),
     /// Show live where the time goes.
     Top(TopArgs),
@@ -206,7 +210,9 @@ pub struct BenchArgs {
 
 /// Reads `10s`, `500ms`, `2m`, `1h` or plain seconds.
 fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit {
         "" | "s" => 1.0,
@@ -215,13 +221,18 @@ fn parse_duration(text: &str) -> Result<Duration, String> {
         "h" => 3600.0,
         _ => return Err(format!("unknown unit {unit:?}: write 10s, 500ms, 2m or 1h")),
     };
-    let seconds = number.parse::<f64>().map_err(|_| format!("{text:?} is no time: write 10s, 500ms, 2m or 1h"))? * factor;
+    let seconds = number
+        .parse::<f64>()
+        .map_err(|_| format!("{text:?} is no time: write 10s, 500ms, 2m or 1h"))?
+        * factor;
     Duration::try_from_secs_f64(seconds).map_err(|e| e.to_string())
 }
 
 fn parse_buffer(text: &str) -> Result<u32, String> {
     let kib: u32 = text.parse().map_err(|_| "not a number".to_owned())?;
-    (kib.is_power_of_two() && (4..=1 << 20).contains(&kib)).then_some(kib).ok_or("a power of two from 4 to 1048576".into())
+    (kib.is_power_of_two() && (4..=1 << 20).contains(&kib))
+        .then_some(kib)
+        .ok_or("a power of two from 4 to 1048576".into())
 }
 
 #[cfg(test)]
@@ -239,7 +250,11 @@ mod tests {
         assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(parse_duration("2"), Ok(Duration::from_secs(2)));
         assert_eq!(parse_duration("1.5m"), Ok(Duration::from_secs(90)));
-        assert!(parse_duration("").is_err() && parse_duration("5x").is_err() && parse_duration("-1s").is_err());
+        assert!(
+            parse_duration("").is_err()
+                && parse_duration("5x").is_err()
+                && parse_duration("-1s").is_err()
+        );
     }
 
     #[test]

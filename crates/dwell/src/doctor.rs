@@ -14,9 +14,20 @@ pub fn doctor(args: &DoctorArgs) -> anyhow::Result<ExitCode> {
     }
     let fatal = checks.iter().any(|c| c.verdict == Verdict::Missing);
     if !args.json {
-        println!("\n{}", if fatal { "Recording is not possible as it is; reading recordings is." } else { "Recording works here." });
+        println!(
+            "\n{}",
+            if fatal {
+                "Recording is not possible as it is; reading recordings is."
+            } else {
+                "Recording works here."
+            }
+        );
     }
-    Ok(if fatal { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if fatal {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 fn to_json(check: &Check) -> serde_json::Value {

@@ -17,7 +17,8 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             let create = || format!("creating {}", file.display());
             let mut to = BufWriter::new(File::create(file).with_context(create)?);
             write(args, &analysis, &mut to)?;
-            to.flush().with_context(|| format!("writing {}", file.display()))?;
+            to.flush()
+                .with_context(|| format!("writing {}", file.display()))?;
         }
         None if args.to == Format::Pprof && io::stdout().is_terminal() => {
             anyhow::bail!("pprof is binary: name a file with -o");
@@ -34,10 +35,21 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 fn write(args: &ExportArgs, analysis: &Analysis<'_>, to: &mut impl Write) -> io::Result<()> {
     match args.to {
         Format::Folded => {
-            let options = folded::Options { per_thread: args.per_thread, fold_idle: args.fold_idle, ..folded::Options::default() };
+            let options = folded::Options {
+                per_thread: args.per_thread,
+                fold_idle: args.fold_idle,
+                ..folded::Options::default()
+            };
             folded::write(analysis, &options, to)
         }
-        Format::Svg => svg::write(analysis, &svg::Options { per_thread: args.per_thread, ..svg::Options::default() }, to),
+        Format::Svg => svg::write(
+            analysis,
+            &svg::Options {
+                per_thread: args.per_thread,
+                ..svg::Options::default()
+            },
+            to,
+        ),
         Format::Pprof => pprof::write(analysis, to),
     }
 }

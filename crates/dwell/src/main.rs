@@ -27,7 +27,11 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
-        None if cli.run.cmd.is_empty() && cli.run.pid.is_empty() && !cli.run.all && cli.run.cgroup.is_none() => {
+        None if cli.run.cmd.is_empty()
+            && cli.run.pid.is_empty()
+            && !cli.run.all
+            && cli.run.cgroup.is_none() =>
+        {
             Cli::command().print_help()?;
             Ok(ExitCode::from(2))
         }
@@ -60,7 +64,8 @@ fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
         options.tools = bench::Tool::ALL.to_vec();
     }
     if !args.workload.is_empty() {
-        let named: anyhow::Result<Vec<_>> = args.workload.iter().map(|name| workload(name)).collect();
+        let named: anyhow::Result<Vec<_>> =
+            args.workload.iter().map(|name| workload(name)).collect();
         options.workloads = named?;
     }
     let report = bench::run(&options, &mut |line| eprintln!("{line}"))?;
@@ -81,6 +86,8 @@ fn workload(name: &str) -> anyhow::Result<bench::WorkloadName> {
 
 /// The reader went away (`dwell report | head`): that is a success.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.chain().find_map(|e| e.downcast_ref::<std::io::Error>());
+    let io = error
+        .chain()
+        .find_map(|e| e.downcast_ref::<std::io::Error>());
     io.is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
 }

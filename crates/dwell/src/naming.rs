@@ -1,13 +1,17 @@
 //! Gives the frames of a recording their names.
 use dwell_collector::{Finished, Origin, Unnamed};
-use dwell_recording::RecordingError;
 use dwell_recording::rows::SymbolRow;
+use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
 /// A symbolizer with the user's settings.
 pub fn symbolizer() -> Symbolizer {
-    Symbolizer::new(Options { debuginfod: Debuginfod::from_env(), ..Options::default() })
+    Symbolizer::new(Options {
+        debuginfod: Debuginfod::from_env(),
+        ..Options::default()
+    })
 }
 
 /// Names every frame of a recording that has just been made; returns what a person should know.
@@ -24,28 +28,102 @@ pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingErro
 pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow> {
     let addresses: Vec<u64> = group.frames.iter().map(|f| f.1).collect();
     let names = match &group.origin {
-        Origin::Module { file, path, build_id } => {
+        Origin::Module {
+            file,
+            path,
+            build_id,
+        } => {
             let build_id = (!build_id.is_empty()).then_some(build_id.as_slice());
-            symbolizer.module(&Module { file, path, build_id, root: None }, &addresses)
+            symbolizer.module(
+                &Module {
+                    file,
+                    path,
+                    build_id,
+                    root: None,
+                },
+                &addresses,
+            )
         }
         Origin::Kernel => symbolizer.kernel(&addresses),
         Origin::Jit { pid, ns_pid } => {
             let root = PathBuf::from(format!("/proc/{pid}/root"));
             let root = root.exists().then_some(root);
-            let process = JitProcess { pid: *pid, ns_pid: *ns_pid, root: root.as_deref(), uid: None, dumps: &[] };
+            let process = JitProcess {
+                pid: *pid,
+                ns_pid: *ns_pid,
+                root: root.as_deref(),
+                uid: None,
+                dumps: &[],
+            };
             symbolizer.jit(&process, &addresses)
         }
     };
-    group.frames.iter().zip(names).flat_map(|(&(frame, _), chain)| symbol_rows(frame, chain)).collect()
+    group
+        .frames
+        .iter()
+        .zip(names)
+        .flat_map(|(&(frame, _), chain)| symbol_rows(frame, chain))
+        .collect()
+}
+
+/// Names the frames of a recording that was cut short before it got its names: from the files that
+/// are still here with the same build id, and from the kernel if it still is the same boot.
+pub fn name_tables(tables: &mut Tables) {
+    let named: HashSet<u32> = tables.symbols.iter().map(|s| s.frame).collect();
+    let mut groups: BTreeMap<(&str, &str), Vec<(u32, u64)>> = BTreeMap::new();
+    for frame in tables.frames.iter().filter(|f| !named.contains(&f.frame)) {
+        groups
+            .entry((&frame.module, &frame.build_id))
+            .or_default()
+            .push((frame.frame, frame.address));
+    }
+    let mut symbolizer = symbolizer();
+    let mut rows = Vec::new();
+    for ((module, build_id), mut frames) in groups {
+        frames.sort_by_key(|f| f.1);
+        let origin = match module {
+            "[kernel]" if same_boot(tables) => Origin::Kernel,
+            _ if build_id.is_empty() => continue,
+            path => Origin::Module {
+                file: path.into(),
+                path: path.into(),
+                build_id: from_hex(build_id),
+            },
+        };
+        rows.extend(name_group(&mut symbolizer, &Unnamed { origin, frames }));
+    }
+    tables.symbols.extend(rows);
+    tables.symbols.sort_by_key(|s| (s.frame, s.depth));
+}
+
+/// True when this machine has not been started anew since.
+fn same_boot(tables: &Tables) -> bool {
+    const SLACK_NS: i128 = 2_000_000_000; // what setting the clock may have moved
+    let anchor = &tables.meta.clock;
+    let now = dwell_collector::clock_anchor();
+    let boot = |realtime: u64, boottime: u64| i128::from(realtime) - i128::from(boottime);
+    (boot(anchor.realtime_ns, anchor.boottime_ns) - boot(now.realtime_ns, now.boottime_ns)).abs()
+        < SLACK_NS
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    let digit = |b: u8| (b as char).to_digit(16).unwrap_or(0) as u8;
+    text.as_bytes()
+        .chunks_exact(2)
+        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
+        .collect()
 }
 
 fn symbol_rows(frame: u32, chain: Vec<Symbol>) -> impl Iterator<Item = SymbolRow> {
-    chain.into_iter().zip(0..).map(move |(symbol, depth)| SymbolRow {
-        frame,
-        depth,
-        function: symbol.function,
-        file: symbol.file,
-        line: symbol.line,
-        inlined: symbol.inlined,
-    })
+    chain
+        .into_iter()
+        .zip(0..)
+        .map(move |(symbol, depth)| SymbolRow {
+            frame,
+            depth,
+            function: symbol.function,
+            file: symbol.file,
+            line: symbol.line,
+            inlined: symbol.inlined,
+        })
 }

@@ -2,7 +2,9 @@
 use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
 use crate::{naming, report, terminal};
 use anyhow::{Context, bail};
-use dwell_collector::{Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Options, Recorder, Step, Target};
+use dwell_collector::{
+    Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Options, Recorder, Step, Target,
+};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,7 +21,12 @@ pub fn run_and_report(args: &RecordArgs, json: bool) -> anyhow::Result<ExitCode>
         let mut to = std::io::stderr();
         let style = terminal::style(&to);
         report::print(&output, &mut to, Some((style, None)), false)?;
-        writeln!(to, "\nrecording: {0}   flame graph: dwell export {0} --to svg -o {1}", output.display(), svg_name(&output))?;
+        writeln!(
+            to,
+            "\nrecording: {0}   flame graph: dwell export {0} --to svg -o {1}",
+            output.display(),
+            svg_name(&output)
+        )?;
     }
     done.exit()
 }
@@ -30,7 +37,11 @@ pub fn record(command: &RecordCommand) -> anyhow::Result<ExitCode> {
     let done = make(&command.record, &output, command.quiet)?;
     if !command.quiet {
         let seconds = done.elapsed.as_secs_f64();
-        eprintln!("dwell: recorded {seconds:.1} s of {} threads in {1}; `dwell report {1}` prints the answer", done.threads, output.display());
+        eprintln!(
+            "dwell: recorded {seconds:.1} s of {} threads in {1}; `dwell report {1}` prints the answer",
+            done.threads,
+            output.display()
+        );
     }
     done.exit()
 }
@@ -46,7 +57,9 @@ impl Done {
     /// Our exit code is the command's; a recording that lacks something is a failure.
     fn exit(self) -> anyhow::Result<ExitCode> {
         if let Some(error) = self.write_error {
-            return Err(error.context("part of the recording could not be written; what was written before is readable"));
+            return Err(error.context(
+                "part of the recording could not be written; what was written before is readable",
+            ));
         }
         Ok(ExitCode::from(self.exit_code.unwrap_or(0) as u8))
     }
@@ -64,7 +77,10 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         match recorder.step()? {
             Step::Progress(progress) => {
                 threads = progress.threads;
-                display.show(&format!("recording: {:.0} s, {threads} threads; Ctrl-C ends it", progress.elapsed.as_secs_f64()));
+                display.show(&format!(
+                    "recording: {:.0} s, {threads} threads; Ctrl-C ends it",
+                    progress.elapsed.as_secs_f64()
+                ));
             }
             Step::Rows(_) => {}
             Step::Ended(ended) => break ended,
@@ -79,28 +95,46 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
     }
     let mut write_error = finished.write_error.take().map(anyhow::Error::from);
     match naming::name_frames(&mut finished) {
-        Ok(notes) if !quiet => notes.iter().chain(&finished.problems).for_each(|note| eprintln!("dwell: note: {note}")),
+        Ok(notes) if !quiet => notes
+            .iter()
+            .chain(&finished.problems)
+            .for_each(|note| eprintln!("dwell: note: {note}")),
         Ok(_) => {}
         Err(error) => write_error = write_error.or(Some(error.into())),
     }
     if let Err(error) = finished.writer.finish() {
         write_error = write_error.or(Some(error.into()));
     }
-    Ok(Done { exit_code: finished.exit_code, elapsed, threads, write_error })
+    Ok(Done {
+        exit_code: finished.exit_code,
+        elapsed,
+        threads,
+        write_error,
+    })
 }
 
 fn options(args: &RecordArgs, output: &Path) -> anyhow::Result<Options> {
-    let period_ns = if args.frequency == 99 { DEFAULT_PERIOD_NS } else { 1_000_000_000 / u64::from(args.frequency) };
+    let period_ns = if args.frequency == 99 {
+        DEFAULT_PERIOD_NS
+    } else {
+        1_000_000_000 / u64::from(args.frequency)
+    };
     Ok(Options {
         target: target(args)?,
         output: Some(output.to_owned()),
         overwrite: true,
         period_ns,
-        clock: if args.clock == ClockChoice::Tick { Clock::Tick } else { Clock::Timer },
+        clock: if args.clock == ClockChoice::Tick {
+            Clock::Tick
+        } else {
+            Clock::Timer
+        },
         duration: args.duration,
         slice_min_ns: DEFAULT_SLICE_MIN_NS,
         ring_bytes: args.buffer * 1024,
-        command_line: std::env::args_os().map(|a| a.to_string_lossy().into_owned()).collect(),
+        command_line: std::env::args_os()
+            .map(|a| a.to_string_lossy().into_owned())
+            .collect(),
     })
 }
 
@@ -115,7 +149,9 @@ fn target(args: &RecordArgs) -> anyhow::Result<Target> {
         return Ok(Target::All);
     }
     let Some(path) = &args.cgroup else {
-        bail!("nothing to record: name a command after `--`, a process with -p, a cgroup with --cgroup, or -a for the whole system");
+        bail!(
+            "nothing to record: name a command after `--`, a process with -p, a cgroup with --cgroup, or -a for the whole system"
+        );
     };
     let path = if path.is_absolute() && path.join("cgroup.procs").exists() {
         path.clone()
@@ -141,7 +177,12 @@ fn output_path(args: &RecordArgs) -> PathBuf {
 }
 
 fn svg_name(output: &Path) -> String {
-    output.with_extension("svg").file_name().unwrap_or_default().to_string_lossy().into_owned()
+    output
+        .with_extension("svg")
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// One line on the terminal that is written over and over; nothing elsewhere.
@@ -152,7 +193,10 @@ struct ProgressLine {
 
 impl ProgressLine {
     fn new(quiet: bool) -> Self {
-        ProgressLine { active: !quiet && std::io::stderr().is_terminal(), shown: String::new() }
+        ProgressLine {
+            active: !quiet && std::io::stderr().is_terminal(),
+            shown: String::new(),
+        }
     }
 
     fn show(&mut self, text: &str) {

@@ -1,6 +1,6 @@
 //! `dwell report`: the answer of a recording.
 use crate::cli::{Input, ReportArgs};
-use crate::terminal;
+use crate::{naming, terminal};
 use anyhow::{Context, bail};
 use dwell_recording::{Recording, Tables};
 use dwell_report::terminal::Style;
@@ -21,13 +21,22 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// Prints the answer of the recording at `path`, as text in a style (and with a number of stacks), or
 /// as JSON.
-pub fn print(path: &Path, to: &mut impl Write, style: Option<(Style, Option<usize>)>, json: bool) -> anyhow::Result<()> {
+pub fn print(
+    path: &Path,
+    to: &mut impl Write,
+    style: Option<(Style, Option<usize>)>,
+    json: bool,
+) -> anyhow::Result<()> {
     let tables = load(path)?;
     let mut options = Options::default();
     let (style, stacks) = style.unwrap_or_default();
     options.stacks = stacks.unwrap_or(options.stacks);
     let answer = Answer::build(&tables, &options);
-    let text = if json { dwell_report::json::render(&answer) } else { dwell_report::terminal::render(&answer, &style) };
+    let text = if json {
+        dwell_report::json::render(&answer)
+    } else {
+        dwell_report::terminal::render(&answer, &style)
+    };
     to.write_all(text.as_bytes())?;
     Ok(())
 }
@@ -35,7 +44,10 @@ pub fn print(path: &Path, to: &mut impl Write, style: Option<(Style, Option<usiz
 /// Reads a recording; what a person should know of its state goes to standard error.
 pub fn load(path: &Path) -> anyhow::Result<Tables> {
     let recording = Recording::open(path)?;
-    let tables = recording.load()?;
+    let mut tables = recording.load()?;
+    if !tables.meta.complete {
+        naming::name_tables(&mut tables);
+    }
     for warning in recording.warnings() {
         eprintln!("dwell: warning: {warning}");
     }
@@ -48,8 +60,15 @@ pub fn find(input: &Input) -> anyhow::Result<PathBuf> {
         return Ok(path.clone());
     }
     let entries = fs::read_dir(".").context("reading this folder")?;
-    let recordings = entries.flatten().map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "dwell"));
-    let newest = recordings.max_by_key(|p| fs::metadata(p.join("meta.json")).and_then(|m| m.modified()).ok());
+    let recordings = entries
+        .flatten()
+        .map(|e| e.path())
+        .filter(|p| p.extension().is_some_and(|e| e == "dwell"));
+    let newest = recordings.max_by_key(|p| {
+        fs::metadata(p.join("meta.json"))
+            .and_then(|m| m.modified())
+            .ok()
+    });
     let Some(newest) = newest else {
         bail!("no recording here: name one, or make one with `dwell record`");
     };

@@ -1,7 +1,10 @@
 //! `dwell top`: the answer of the last seconds, again and again.
 use crate::cli::TopArgs;
 use crate::{naming, terminal};
-use dwell_collector::{Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Recorder, Step, Target};
+use dwell_collector::{
+    Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Recorder, Step,
+    Target,
+};
 use dwell_recording::Tables;
 use dwell_recording::rows::{SymbolRow, ThreadRow};
 use dwell_report::Answer;
@@ -12,7 +15,11 @@ use std::time::Instant;
 
 /// Shows live where the time goes.
 pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
-    let target = if args.pid.is_empty() { Target::All } else { Target::Pids(args.pid.clone()) };
+    let target = if args.pid.is_empty() {
+        Target::All
+    } else {
+        Target::Pids(args.pid.clone())
+    };
     let mut recorder = Recorder::start(Options {
         target,
         output: None,
@@ -38,7 +45,10 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
                     continue;
                 }
                 for group in recorder.unnamed(window.named) {
-                    window.all.symbols.extend(naming::name_group(&mut symbolizer, &group));
+                    window
+                        .all
+                        .symbols
+                        .extend(naming::name_group(&mut symbolizer, &group));
                 }
                 window.named = window.all.frames.len();
                 draw(&window.take())?;
@@ -70,7 +80,8 @@ impl Window {
             all.processes.retain(|p| p.process != process.process);
             all.processes.push(process);
         }
-        self.threads.extend(rows.threads.into_iter().map(|t| (t.thread, t)));
+        self.threads
+            .extend(rows.threads.into_iter().map(|t| (t.thread, t)));
         all.frames.extend(rows.frames);
         all.stacks.extend(rows.stacks);
         all.sites.extend(rows.sites);
@@ -83,15 +94,19 @@ impl Window {
     /// The tables of the time since the last picture; frames, stacks, names and sites are kept.
     fn take(&mut self) -> Tables {
         let mut tables = self.all.clone();
-        for rows in [&mut self.all] {
-            rows.site_times.clear();
-            rows.samples.clear();
-            rows.slices.clear();
-        }
+        self.all.site_times.clear();
+        self.all.samples.clear();
+        self.all.slices.clear();
         tables.meta.start_ns = self.start_ns.max(tables.meta.start_ns);
         self.start_ns = tables.meta.end_ns;
-        tables.symbols.sort_by_key(|s: &SymbolRow| (s.frame, s.depth));
-        tables.threads = self.threads.values().map(|t| since(t, self.before.get(&t.thread))).collect();
+        tables
+            .symbols
+            .sort_by_key(|s: &SymbolRow| (s.frame, s.depth));
+        tables.threads = self
+            .threads
+            .values()
+            .map(|t| since(t, self.before.get(&t.thread)))
+            .collect();
         tables.threads.sort_by_key(|t| t.thread);
         self.before = self.threads.clone();
         self.threads.retain(|_, t| !t.ended);
@@ -101,15 +116,21 @@ impl Window {
 
 /// A thread's sums since an earlier reading.
 fn since(now: &ThreadRow, before: Option<&ThreadRow>) -> ThreadRow {
-    let Some(before) = before else { return now.clone() };
+    let Some(before) = before else {
+        return now.clone();
+    };
     ThreadRow {
         start_ns: before.until_ns,
         running_ns: now.running_ns.saturating_sub(before.running_ns),
         runnable_ns: now.runnable_ns.saturating_sub(before.runnable_ns),
         blocked_ns: now.blocked_ns.saturating_sub(before.blocked_ns),
         lost_ns: now.lost_ns.saturating_sub(before.lost_ns),
-        voluntary_switches: now.voluntary_switches.saturating_sub(before.voluntary_switches),
-        involuntary_switches: now.involuntary_switches.saturating_sub(before.involuntary_switches),
+        voluntary_switches: now
+            .voluntary_switches
+            .saturating_sub(before.voluntary_switches),
+        involuntary_switches: now
+            .involuntary_switches
+            .saturating_sub(before.involuntary_switches),
         ..now.clone()
     }
 }
@@ -117,7 +138,10 @@ fn since(now: &ThreadRow, before: Option<&ThreadRow>) -> ThreadRow {
 fn draw(tables: &Tables) -> anyhow::Result<()> {
     let mut out = std::io::stdout();
     let style = terminal::style(&out);
-    let options = dwell_report::Options { stacks: 5, ..dwell_report::Options::default() };
+    let options = dwell_report::Options {
+        stacks: 5,
+        ..dwell_report::Options::default()
+    };
     let text = dwell_report::terminal::render(&Answer::build(tables, &options), &style);
     if out.is_terminal() {
         // Home, then every line cleared to its end, then the rest of the screen: no flicker.

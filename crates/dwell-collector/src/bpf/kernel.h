@@ -120,6 +120,8 @@ struct bpf_map {
 	u32 id;
 };
 
+#define NR_EXECVE 59
+#define NR_EXECVEAT 322
 #define PF_KTHREAD 0x00200000
 #define TASK_UNINTERRUPTIBLE 0x02
 #define TASK_STOPPED_OR_TRACED 0x0c

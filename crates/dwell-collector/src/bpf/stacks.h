@@ -134,6 +134,11 @@ static __always_inline void user_stack(struct scratch *s, struct StackRecord *r,
 		u.n = 1;
 		u.end = END_NOT_READY;
 	}
+	if (u.end != END_COMPLETE && (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)) {
+		/* Past the point of no return an exec has no stack any more, or not yet. */
+		r->end = END_NO_USER;
+		return;
+	}
 	r->n_user = u.n;
 	r->end = u.end;
 	if ((u.end >= END_NO_MAPPING && u.end <= END_UNSUPPORTED) || u.end == END_NOT_READY)

@@ -226,7 +226,7 @@ fn mapping(line: &str) -> Option<Mapping> {
     }
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
     let image = Image::of(path);
-    let bias = start.wrapping_sub(image.file.stated_address(offset)?);
+    let bias = image.file.mapping_bias(start, offset)?;
     Some(Mapping { start, end, bias, image })
 }
 

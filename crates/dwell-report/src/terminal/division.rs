@@ -175,28 +175,33 @@ fn by_reason(division: &Division, reason: Reason) -> u64 {
 }
 
 fn idle_line(answer: &Answer) -> Option<String> {
-    let pools: Vec<String> = answer
-        .idle_pools
+    const MOST_POOLS: usize = 4;
+    let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
+    for pool in &answer.idle_pools {
+        *by_name.entry(&pool.group).or_default() += pool.threads;
+    }
+    let mut pools: Vec<(&str, u64)> = by_name.into_iter().collect();
+    pools.sort_by_key(|&(_, threads)| std::cmp::Reverse(threads));
+    let named: Vec<String> = pools
         .iter()
-        .take(4)
-        .map(|p| {
+        .take(MOST_POOLS)
+        .map(|(group, threads)| {
             format!(
-                "{} ({})",
-                p.group,
-                human::counted(p.threads, "thread", "threads")
+                "{group} ({})",
+                human::counted(*threads, "thread", "threads")
             )
         })
         .collect();
-    let more = answer.idle_pools.len().saturating_sub(4);
+    let more = pools.len().saturating_sub(MOST_POOLS);
     let more = if more > 0 {
         format!(" and {more} more")
     } else {
         String::new()
     };
-    (!pools.is_empty()).then(|| {
+    (!named.is_empty()).then(|| {
         format!(
             "Idle, waiting for work, left out below: {}{more}",
-            pools.join(", ")
+            named.join(", ")
         )
     })
 }
