@@ -2,7 +2,7 @@
 //!
 //! Times are ns of CLOCK_BOOTTIME, thread and process ids those of the root PID namespace. Every
 //! record begins with its `kind`. [`StackRecord`] and [`WaitRecord`] are followed by kernel pcs
-//! (leaf first), then user pcs (leaf first); a stack whose `raw_len` is not 0 then carries
+//! (leaf first), then user pcs (leaf first, return addresses marked by `RETURN_BIT`); a stack whose `raw_len` is not 0 then carries
 //! [`RawRegs`] and `raw_len` bytes of stack from the stack pointer on.
 use crate::CEmit;
 
@@ -26,6 +26,8 @@ c_consts! { emit_consts:
     /// [`TaskRecord`]: the thread got a new name.
     pub const RECORD_RENAME: u32 = 9;
 
+    /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
+    pub const RETURN_BIT: u32 = 63;
     /// Most kernel frames in a record.
     pub const MAX_KERNEL_FRAMES: u32 = 64;
     /// Most user frames in a record; a recursion 1 000 deep fits with its callers.

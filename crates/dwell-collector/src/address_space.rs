@@ -32,7 +32,8 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?;
     let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let path = fields.nth(2).unwrap_or("").trim();
+    let inode = fields.nth(1)?.parse().ok()?;
+    let path = fields.next().unwrap_or("").trim();
     let (start, end) = (
         u64::from_str_radix(start, 16).ok()?,
         u64::from_str_radix(end, 16).ok()?,
@@ -48,6 +49,7 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
         start,
         end,
         file_offset,
+        inode,
         path: path.into(),
     })
 }

@@ -66,7 +66,8 @@ impl Cells {
             let low = u64::from(rule.cfa_off as u32) | u64::from(rule.bp_off as u32) << 32;
             let high = u64::from(rule.cfa_reg)
                 | u64::from(rule.cfa_deref) << 8
-                | u64::from(rule.bp_kind) << 16;
+                | u64::from(rule.bp_kind) << 16
+                | u64::from(rule.cfa_add8) << 24;
             self.put(rules_cell + 2 * i, low);
             self.put(rules_cell + 2 * i + 1, high);
         }

@@ -1,6 +1,7 @@
 //! Modules: files mapped executable, each read once and shared by all processes that map it.
 use crate::cells::Cells;
 use crate::error::CollectError;
+use crate::perf::MapEvent;
 use crate::programs::Programs;
 use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
 use dwell_elf::step::UnwindInfo;
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Number of a module in this recording.
@@ -176,9 +177,6 @@ impl Modules {
         elf: &ElfFile<'_>,
         module: &mut Module,
     ) -> Result<(), CollectError> {
-        if elf.is_go() {
-            return Ok(()); // Go keeps frame pointers and has no .eh_frame.
-        }
         let table = match unwind::compile(elf) {
             Ok(table) if !table.rows.is_empty() => table,
             Ok(_) => return Ok(()),
@@ -222,13 +220,22 @@ fn memory_file(bytes: &[u8]) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens what is mapped at `start..end` in a process: by its mapping (deleted files too), else by path.
-pub fn open_mapped(pid: u32, start: u64, end: u64, path: &str) -> Option<File> {
-    let by_mapping = format!("/proc/{pid}/map_files/{start:x}-{end:x}");
-    let by_root = format!("/proc/{pid}/root{path}");
-    let path = Path::new(path);
-    File::open(by_mapping)
-        .or_else(|_| File::open(by_root))
-        .or_else(|_| File::open(path))
+/// Opens the file of a mapping: by the mapping itself (deleted files too), else by its path if that
+/// still is the same file.
+pub fn open_mapped(event: &MapEvent) -> Option<File> {
+    let MapEvent {
+        pid,
+        start,
+        end,
+        path,
+        ..
+    } = event;
+    if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
+        return Some(file);
+    }
+    let same = |file: &File| file.metadata().is_ok_and(|m| m.ino() == event.inode);
+    let by_root = File::open(format!("/proc/{pid}/root{path}"))
         .ok()
+        .filter(same);
+    by_root.or_else(|| File::open(path).ok().filter(same))
 }

@@ -194,7 +194,7 @@ impl Processes {
                 && !path.starts_with("/dev/zero")
                 && !path.starts_with("/memfd:") =>
             {
-                let file = open_mapped(pid, event.start, event.end, path);
+                let file = open_mapped(event);
                 (
                     path,
                     file.map(|f| modules.of_file(programs, f, path))

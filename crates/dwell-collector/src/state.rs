@@ -312,10 +312,8 @@ impl State {
     }
 
     fn push_pcs(&mut self, process: u32, pcs: impl Iterator<Item = u64>, frames: &mut Vec<u32>) {
-        for (i, pc) in pcs.enumerate() {
-            // The kernel side does not say which pcs a signal interrupted; one too low is still inside
-            // the same instruction's function but for its first one.
-            let place = self.place(process, if i == 0 { pc } else { pc.wrapping_sub(1) });
+        for pc in pcs {
+            let place = self.place(process, (pc & !(1 << RETURN_BIT)) - (pc >> RETURN_BIT));
             frames.push(self.interner.frame(place));
         }
     }

@@ -124,7 +124,7 @@ static __always_inline void user_stack(struct scratch *s, struct StackRecord *r,
 	u.maps = bpf_map_lookup_elem(&processes, &tgid);
 	if (u.maps) {
 		u.zero = u.maps->pad;
-		u.returned = u.zero;
+		u.returned = u.guessed = u.zero;
 		u.m_start = u.m_end = u.text_base = u.zero;
 		u.table = u.zero;
 		u.n = u.zero;

@@ -11,7 +11,7 @@
 
 #define CELL_MASK ((1u << CHUNK_SHIFT) - 1)
 #define PAGE_MASK (~4095ull)
-#define MAX_BP_DISTANCE (1u << 20) /* a larger frame than 1 MiB is no frame pointer's */
+#define MAX_BP_DISTANCE (8u << 20) /* the largest stack: what is further is no frame pointer */
 #define GO_ON 255
 
 struct unwind {
@@ -21,6 +21,7 @@ struct unwind {
 	u64 zero; /* 0, but unknown to the verifier: constants made from it do not split its states */
 	u64 m_start, m_end, text_base;
 	u64 returned; /* 1: ip is a return address */
+	u64 guessed; /* 1: a frame pointer led here, without unwind information to say so */
 	u32 table;
 	u32 first; /* index in s->pcs of the leaf */
 	u32 n; /* frames recorded */
@@ -146,11 +147,30 @@ static __always_inline u32 step_signal(struct unwind *u, struct scratch *s)
 {
 	u64 mcontext = u->sp + 40;
 
+	u->di = read_word(s, mcontext + 64);
 	u->bp = read_word(s, mcontext + 80);
 	u->sp = read_word(s, mcontext + 120);
 	u->ip = read_word(s, mcontext + 128);
 	u->returned = u->zero;
 	return s->fault ? END_READ_FAULT : GO_ON;
+}
+
+static __always_inline bool is_mapped(struct unwind *u, u64 pc)
+{
+	struct process_maps *maps = u->maps;
+	u32 i = find_mapping(maps, pc);
+
+	__asm__ volatile("" : "+r"(i)); /* the compiler knows the range of the result, the verifier does not */
+	i &= MAX_MAPPINGS - 1;
+	return i < maps->n && pc >= maps->m[i].start && pc < maps->m[i].end;
+}
+
+/* Why a stack ends where rbp is no frame pointer. */
+static __always_inline u32 no_frame_pointer(struct unwind *u, bool guess)
+{
+	if (u->table == TABLE_FRAME_POINTER && !u->bp)
+		return END_COMPLETE;
+	return !guess || u->guessed ? END_BAD_FP : END_NO_ROW;
 }
 
 /* One step out of the frame. */
@@ -161,6 +181,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	i64 off8;
 	i8 bp_off8;
 	u8 kind;
+	bool guess = false;
 	u32 i;
 
 	if (pc < u->m_start || pc >= u->m_end) {
@@ -196,16 +217,18 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		rule = find_rule(s, u->table, (u16)off8);
 		cfa = ((u8)s->rule_high == REG_BP ? bp : u->sp) + (i64)(i32)rule;
 		if ((u8)(s->rule_high >> 8))
-			cfa = read_word(s, cfa);
+			cfa = read_word(s, cfa) + 8 * (u64)(u8)(s->rule_high >> 24);
 		if ((u8)(s->rule_high >> 16) != BP_SAME)
 			bp_at = ((u8)(s->rule_high >> 16) == BP_AT_CFA ? cfa : bp) + ((i64)rule >> 32);
 		break;
+	case KIND_FP:
+		if (!bp) /* the ABI's mark of the outermost frame */
+			return END_COMPLETE;
+		/* fall through */
 	case KIND_NONE: /* the frame pointer, if it can be one */
-		if (bp < u->sp || bp - u->sp > MAX_BP_DISTANCE || (bp & 7)) {
-			if (u->table != TABLE_FRAME_POINTER)
-				return END_NO_ROW;
-			return bp ? END_BAD_FP : END_COMPLETE; /* 0 is the ABI's mark of the outermost frame */
-		}
+		guess = kind == KIND_NONE;
+		if (bp < u->sp || bp - u->sp > MAX_BP_DISTANCE || (bp & 7))
+			return no_frame_pointer(u, guess);
 		cfa = bp + 16;
 		bp_at = bp;
 		break;
@@ -232,6 +255,9 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		return END_READ_FAULT;
 	if (!ra) /* what thread starts without unwind information push */
 		return END_COMPLETE;
+	if (guess && !is_mapped(u, ra))
+		return no_frame_pointer(u, guess);
+	u->guessed = guess;
 	u->ip = ra;
 	u->sp = cfa;
 	u->returned = 1 + u->zero;
@@ -247,7 +273,7 @@ static long unwind_frame(u32 i, struct unwind *u)
 
 	if (!s || !u->maps)
 		return 1;
-	s->pcs[(u->first + i) & PCS_MASK] = u->ip;
+	s->pcs[(u->first + i) & PCS_MASK] = u->ip | u->returned << RETURN_BIT;
 	u->n = i + 1;
 	end = step(u, s);
 	if (end == GO_ON)
