@@ -22,7 +22,9 @@ fn elf(code: &[u8], eh_frame: &[u8]) -> Vec<u8> {
     frames.extend(eh_frame);
     let mut data = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     data.extend([3, 0, 62, 0, 1, 0, 0, 0]); // ET_DYN, x86-64, version 1
-    [TEXT, 64, 0].iter().for_each(|word| data.extend(word.to_le_bytes()));
+    [TEXT, 64, 0]
+        .iter()
+        .for_each(|word| data.extend(word.to_le_bytes()));
     data.extend([0, 0, 0, 0, 64, 0, 56, 0, 3, 0, 64, 0, 0, 0, 0, 0]);
     let segments: [(u32, u32, u64, u64, usize); 3] = [
         (1, 5, headers, TEXT, code.len()),
@@ -33,7 +35,9 @@ fn elf(code: &[u8], eh_frame: &[u8]) -> Vec<u8> {
         data.extend(kind.to_le_bytes());
         data.extend(flags.to_le_bytes());
         let size = size as u64;
-        [offset, address, address, size, size, 1].iter().for_each(|word| data.extend(word.to_le_bytes()));
+        [offset, address, address, size, size, 1]
+            .iter()
+            .for_each(|word| data.extend(word.to_le_bytes()));
     }
     data.extend(code);
     data.extend(frames);
@@ -54,17 +58,39 @@ fuzz_target!(|data: &[u8]| {
         assert!(usize::from(row.cfa_off8 as u16) < table.rules.len());
     }
     let (start, end) = (table.text_start, table.text_end);
-    let mut stepper = Stepper::new(vec![Module { start, end, bias: 0, info: Some(&info) }]);
-    let modules = [TableModule { start, end, bias: 0, table: Some(table) }];
+    let mut stepper = Stepper::new(vec![Module {
+        start,
+        end,
+        bias: 0,
+        info: Some(&info),
+    }]);
+    let modules = [TableModule {
+        start,
+        end,
+        bias: 0,
+        table: Some(table),
+    }];
     let length = end - start;
     // The stack holds addresses of the code.
-    let mut read = |address: u64| (address % 3 != 0).then_some(start + address.wrapping_mul(31) % length);
+    let mut read =
+        |address: u64| (address % 3 != 0).then_some(start + address.wrapping_mul(31) % length);
     for step in 0..16 {
         let pc = start + length * step / 16;
         let mut frames = Vec::new();
-        stepper.walk(&Registers::new(pc, 0x7000_0000, 0x7000_0010), &mut read, 32, &mut frames);
+        stepper.walk(
+            &Registers::new(pc, 0x7000_0000, 0x7000_0010),
+            &mut read,
+            32,
+            &mut frames,
+        );
         frames.clear();
-        let regs = CoreRegs { pc, sp: 0x7000_0000, bp: 0x7000_0010, rdi: Some(pc), is_return_address: false };
+        let regs = CoreRegs {
+            pc,
+            sp: 0x7000_0000,
+            bp: 0x7000_0010,
+            rdi: Some(pc),
+            is_return_address: false,
+        };
         table_step::walk(&modules, regs, &mut read, 32, &mut frames);
         assert!(frames.len() <= 32);
     }

@@ -6,8 +6,15 @@ use dwell_elf::{ElfFile, unwind};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(file) = ElfFile::parse(data) else { return };
-    let _ = (file.build_id(), file.interp(), file.debug_link(), file.gnu_debugdata());
+    let Ok(file) = ElfFile::parse(data) else {
+        return;
+    };
+    let _ = (
+        file.build_id(),
+        file.interp(),
+        file.debug_link(),
+        file.gnu_debugdata(),
+    );
     let _ = (file.is_go(), file.kind(), file.entry());
     for segment in file.segments() {
         let _ = file.stated_address(segment.file_offset);
@@ -21,7 +28,9 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     file.symbols().for_each(drop);
-    let Ok(table) = unwind::compile(&file) else { return };
+    let Ok(table) = unwind::compile(&file) else {
+        return;
+    };
     assert!(table.rows.windows(2).all(|pair| pair[0].pc < pair[1].pc));
     assert!(table.rows.first().is_none_or(|row| row.pc == 0));
 });

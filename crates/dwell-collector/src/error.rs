@@ -8,18 +8,18 @@ pub enum CollectError {
     #[error(
         "the kernel refused to load dwell's eBPF programs: {0}\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells what is missing"
     )]
-    Load(#[source] libbpf_rs::Error),
+    Load(libbpf_rs::Error),
     /// A program could not be attached.
     #[error(
         "the kernel refused to attach dwell's eBPF programs: {0}\n  remedy: `dwell doctor` tells which feature or capability is missing"
     )]
-    Attach(#[source] libbpf_rs::Error),
+    Attach(libbpf_rs::Error),
     /// A map operation failed.
     #[error("an eBPF map could not be used: {0}")]
-    Map(#[source] libbpf_rs::Error),
+    Map(libbpf_rs::Error),
     /// A sweep over the threads failed.
     #[error("the threads of the system could not be listed: {0}")]
-    Sweep(#[source] io::Error),
+    Sweep(io::Error),
     /// A system call failed.
     #[error("{what}: {error}{remedy}")]
     System {
@@ -29,6 +29,16 @@ pub enum CollectError {
         error: io::Error,
         /// What to do, with its own line break, or nothing.
         remedy: String,
+    },
+    /// The command could not be executed.
+    #[error(
+        "cannot run {command}: {error}\n  remedy: check the command's name, and that it is executable"
+    )]
+    Command {
+        /// As it was given.
+        command: String,
+        /// What the kernel said.
+        error: io::Error,
     },
     /// The target cannot be recorded.
     #[error("{0}")]
@@ -42,6 +52,17 @@ pub enum CollectError {
 }
 
 impl CollectError {
+    /// The exit code shells give to a command that is not found (127) or cannot be executed (126).
+    pub fn exit_code(&self) -> Option<u8> {
+        match self {
+            CollectError::Command { error, .. } if error.kind() == io::ErrorKind::NotFound => {
+                Some(127)
+            }
+            CollectError::Command { .. } => Some(126),
+            _ => None,
+        }
+    }
+
     pub(crate) fn load(e: libbpf_rs::Error) -> Self {
         CollectError::Load(e)
     }

@@ -4,6 +4,7 @@ use std::ffi::{CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A command that is started, or about to be.
 pub struct Launched {
@@ -19,8 +20,13 @@ const NOT_EXECUTABLE: i32 = 126;
 
 impl Launched {
     /// Forks a child that keeps our terminal, process group and descriptors, and waits for
-    /// [`Launched::go`] before it becomes the command. `mask` is the signal mask it shall have.
-    pub fn prepare(command: &[OsString], mask: &libc::sigset_t) -> Result<Self, CollectError> {
+    /// [`Launched::go`] before it becomes the command. `mask` is the signal mask, `files` the limit
+    /// of open files it shall have.
+    pub fn prepare(
+        command: &[OsString],
+        mask: &libc::sigset_t,
+        files: libc::rlimit,
+    ) -> Result<Self, CollectError> {
         let words: Result<Vec<CString>, _> =
             command.iter().map(|w| CString::new(w.as_bytes())).collect();
         let words = words.map_err(|_| {
@@ -45,6 +51,9 @@ impl Launched {
                     libc::_exit(NOT_FOUND);
                 }
                 libc::sigprocmask(libc::SIG_SETMASK, mask, std::ptr::null_mut());
+                // As it would have been without us: Rust ignores SIGPIPE, and we opened more files.
+                libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+                libc::setrlimit(libc::RLIMIT_NOFILE, &files);
                 libc::execvp(argv[0], argv.as_ptr());
                 let error = *libc::__errno_location();
                 libc::write(failure_writer.as_raw_fd(), (&raw const error).cast(), 4);
@@ -62,6 +71,30 @@ impl Launched {
         })
     }
 
+    /// Looks whether the command is there at all, as execvp(3) will.
+    pub fn check(&self, name: &OsString) -> Result<(), CollectError> {
+        let path = Path::new(name);
+        let failure = |kind| CollectError::Command {
+            command: name.to_string_lossy().into_owned(),
+            error: io::Error::from(kind),
+        };
+        let found = |path: &Path| path.metadata().is_ok_and(|m| m.is_file());
+        if name.as_bytes().contains(&b'/') {
+            return if path.exists() {
+                Ok(())
+            } else {
+                Err(failure(io::ErrorKind::NotFound))
+            };
+        }
+        let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+        let there = std::env::split_paths(&folders).any(|folder| found(&folder.join(path)));
+        if there {
+            Ok(())
+        } else {
+            Err(failure(io::ErrorKind::NotFound))
+        }
+    }
+
     /// Lets it run. An error: it could not be executed.
     pub fn go(&mut self, name: &OsString) -> Result<(), CollectError> {
         if let Some(mut go) = self.go.take() {
@@ -70,11 +103,10 @@ impl Launched {
         let mut error = [0; 4];
         // The pipe closes on exec.
         match self.failure.read_exact(&mut error) {
-            Ok(()) => Err(CollectError::from_io(
-                format!("running {}", name.display()),
-                io::Error::from_raw_os_error(i32::from_ne_bytes(error)),
-                "check the command's name and that it is executable",
-            )),
+            Ok(()) => Err(CollectError::Command {
+                command: name.to_string_lossy().into_owned(),
+                error: io::Error::from_raw_os_error(i32::from_ne_bytes(error)),
+            }),
             Err(_) => Ok(()),
         }
     }

@@ -72,19 +72,24 @@ pub fn tick_ns() -> u64 {
     (t.tv_nsec as u64).max(1_000_000)
 }
 
-/// Lets this process open as many files as it may: every module stays open.
-pub fn raise_file_limit() {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
+/// Lets this process open as many files as it may (every module stays open); returns the limit that
+/// was in force before.
+pub fn raise_file_limit() -> libc::rlimit {
+    let mut before = libc::rlimit {
+        rlim_cur: 1024,
+        rlim_max: 1024,
     };
     // SAFETY: both calls get a valid rlimit; a refusal leaves the limit as it was.
     unsafe {
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
-            limit.rlim_cur = limit.rlim_max;
-            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) == 0 {
+            let raised = libc::rlimit {
+                rlim_cur: before.rlim_max,
+                ..before
+            };
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raised);
         }
     }
+    before
 }
 
 /// Peak resident memory of this process, bytes.

@@ -16,6 +16,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+const PAGE: u64 = 4096;
+
 /// Number of a module in this recording.
 pub type ModuleId = u32;
 
@@ -37,13 +39,25 @@ pub struct Module {
 }
 
 impl Module {
-    /// Stated address of a byte of the file.
+    /// Stated address of a byte of an executable mapping of the file. Mappings begin at page
+    /// boundaries, so the first page can hold the end of the segment before: executable ones go first.
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
-        let segment = self
-            .segments
-            .iter()
-            .find(|s| file_offset >= s.file_offset && file_offset - s.file_offset < s.file_size)?;
-        Some(segment.stated_address + (file_offset - segment.file_offset))
+        let page_end = |at: u64| at.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
+        let holds = |s: &&Segment| {
+            let first = s.file_offset & !(PAGE - 1);
+            file_offset >= first
+                && file_offset < page_end(s.file_offset.saturating_add(s.file_size))
+        };
+        let mut executable = self.segments.iter().filter(|s| s.executable);
+        let segment = executable
+            .find(holds)
+            .or_else(|| self.segments.iter().find(holds))?;
+        Some(
+            segment
+                .stated_address
+                .wrapping_add(file_offset)
+                .wrapping_sub(segment.file_offset),
+        )
     }
 
     /// A path by which this process can read the file now, however it is called elsewhere.

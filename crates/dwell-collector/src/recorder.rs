@@ -98,16 +98,17 @@ pub struct Recorder {
     exit_code: Option<i32>,
     write_error: Option<dwell_recording::RecordingError>,
     segments_lost: u64,
+    cpu_at_start: u64,
 }
 
 impl Recorder {
     /// Attaches. When it returns, everything the target does is recorded; a command waits for
     /// [`Recorder::run`].
     pub fn start(options: Options) -> Result<Recorder, CollectError> {
-        machine::raise_file_limit();
+        let files = machine::raise_file_limit();
         let signals = Signals::take()?;
         let launched = match &options.target {
-            Target::Command(words) => Some(Launched::prepare(words, signals.mask_before())?),
+            Target::Command(words) => Some(Launched::prepare(words, signals.mask_before(), files)?),
             _ => None,
         };
         let marks = KernelMarks::read();
@@ -125,20 +126,10 @@ impl Recorder {
             .map(MapEvents::open)
             .collect();
         let meta = first_meta(&options);
-        let overwrite = if options.overwrite {
-            Overwrite::Replace
-        } else {
-            Overwrite::Refuse
-        };
-        let writer = options
-            .output
-            .as_ref()
-            .map(|o| Writer::create_with(o, meta.clone(), overwrite))
-            .transpose()?;
         let mut recorder = Recorder {
             state: State::new(marks, options.period_ns, options.period_ns),
             programs,
-            writer,
+            writer: None,
             meta,
             next_segment: Instant::now() + SEGMENT_EVERY,
             map_events: map_events?,
@@ -153,9 +144,30 @@ impl Recorder {
             exit_code: None,
             write_error: None,
             segments_lost: 0,
+            cpu_at_start: 0,
         };
         recorder.adopt()?;
+        recorder.open_output()?;
         Ok(recorder)
+    }
+
+    /// Only now that nothing can fail any more an older recording may go.
+    fn open_output(&mut self) -> Result<(), CollectError> {
+        let overwrite = if self.options.overwrite {
+            Overwrite::Replace
+        } else {
+            Overwrite::Refuse
+        };
+        if let Some(launched) = &mut self.launched
+            && let Target::Command(words) = &self.options.target
+        {
+            launched.check(&words[0])?;
+        }
+        if let Some(output) = &self.options.output {
+            self.writer = Some(Writer::create_with(output, self.meta.clone(), overwrite)?);
+        }
+        self.cpu_at_start = machine::own_cpu_ns();
+        Ok(())
     }
 
     fn adopt(&mut self) -> Result<(), CollectError> {
@@ -423,7 +435,7 @@ impl Recorder {
         let segments_lost = self.segments_lost;
         let meta = &mut self.meta;
         meta.recorder = RecorderCost {
-            cpu_ns: machine::own_cpu_ns(),
+            cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
             peak_rss_bytes: machine::peak_rss_bytes(),
             bpf_ns: None,
         };

@@ -43,7 +43,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 .enumerate()
                 .filter(|(_, r)| r.kind == kind)
                 .map(|(i, r)| {
-                    let next = table.rows.get(i + 1).map_or(table.text_end - table.text_start, |n| n.pc.into());
+                    let next = table
+                        .rows
+                        .get(i + 1)
+                        .map_or(table.text_end - table.text_start, |n| n.pc.into());
                     next - u64::from(r.pc)
                 })
                 .sum();

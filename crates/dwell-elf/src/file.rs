@@ -77,25 +77,41 @@ impl<'data> ElfFile<'data> {
     /// sections), since what runs is described by the program headers alone.
     pub fn parse(data: &'data [u8]) -> Result<Self, ElfError> {
         check_ident(data)?;
-        let header = Header::parse(data).map_err(|_| ElfError::NotElf("the header is cut short"))?;
+        let header =
+            Header::parse(data).map_err(|_| ElfError::NotElf("the header is cut short"))?;
         let machine = header.e_machine(LE);
         if machine != elf::EM_X86_64 {
-            return Err(ElfError::UnsupportedArch(format!("machine number {}", machine.0)));
+            return Err(ElfError::UnsupportedArch(format!(
+                "machine number {}",
+                machine.0
+            )));
         }
         match header.e_type(LE) {
             elf::ET_EXEC | elf::ET_DYN => {}
             elf::ET_REL => return Err(ElfError::UnsupportedType("relocatable object".into())),
             elf::ET_CORE => return Err(ElfError::UnsupportedType("core file".into())),
-            other => return Err(ElfError::UnsupportedType(format!("type number {}", other.0))),
+            other => {
+                return Err(ElfError::UnsupportedType(format!(
+                    "type number {}",
+                    other.0
+                )));
+            }
         }
         let raw_segments = header
             .program_headers(LE, data)
             .map_err(|_| ElfError::BadProgramHeaders("they lie outside of the file"))?;
         if raw_segments.len() > MAX_SEGMENTS {
-            return Err(ElfError::BadProgramHeaders("there are more than 128 of them"));
+            return Err(ElfError::BadProgramHeaders(
+                "there are more than 128 of them",
+            ));
         }
         let sections = SectionIndex::parse(header, data);
-        Ok(ElfFile { data, header, raw_segments, sections })
+        Ok(ElfFile {
+            data,
+            header,
+            raw_segments,
+            sections,
+        })
     }
 
     /// The whole file.
@@ -105,18 +121,21 @@ impl<'data> ElfFile<'data> {
 
     /// The `PT_LOAD` segments, in file order.
     pub fn segments(&self) -> impl Iterator<Item = Segment> + '_ {
-        self.raw_segments.iter().filter(|s| s.p_type(LE) == elf::PT_LOAD).map(|s| {
-            let flags = s.p_flags(LE);
-            Segment {
-                file_offset: s.p_offset(LE),
-                stated_address: s.p_vaddr(LE),
-                file_size: s.p_filesz(LE),
-                mem_size: s.p_memsz(LE),
-                readable: flags.contains(elf::PF_R),
-                writable: flags.contains(elf::PF_W),
-                executable: flags.contains(elf::PF_X),
-            }
-        })
+        self.raw_segments
+            .iter()
+            .filter(|s| s.p_type(LE) == elf::PT_LOAD)
+            .map(|s| {
+                let flags = s.p_flags(LE);
+                Segment {
+                    file_offset: s.p_offset(LE),
+                    stated_address: s.p_vaddr(LE),
+                    file_size: s.p_filesz(LE),
+                    mem_size: s.p_memsz(LE),
+                    readable: flags.contains(elf::PF_R),
+                    writable: flags.contains(elf::PF_W),
+                    executable: flags.contains(elf::PF_X),
+                }
+            })
     }
 
     /// The bias (actual minus stated address, wrapping) of a file mapped executable at the actual
@@ -131,7 +150,9 @@ impl<'data> ElfFile<'data> {
             (first..s.file_offset.saturating_add(s.file_size)).contains(&file_offset)
         };
         let segment = self.segments().filter(|s| s.executable).find(covers)?;
-        let stated = segment.stated_address.wrapping_add(file_offset.wrapping_sub(segment.file_offset));
+        let stated = segment
+            .stated_address
+            .wrapping_add(file_offset.wrapping_sub(segment.file_offset));
         Some(start.wrapping_sub(stated))
     }
 
@@ -139,22 +160,32 @@ impl<'data> ElfFile<'data> {
     /// mapping see [`ElfFile::mapping_bias`].
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
         self.segments()
-            .find(|s| file_offset.checked_sub(s.file_offset).is_some_and(|d| d < s.file_size))
+            .find(|s| {
+                file_offset
+                    .checked_sub(s.file_offset)
+                    .is_some_and(|d| d < s.file_size)
+            })
             .and_then(|s| s.stated_address.checked_add(file_offset - s.file_offset))
     }
 
     /// Offset in the file of a stated address, none when the file has no byte for it.
     pub fn file_offset(&self, stated_address: u64) -> Option<u64> {
         self.segments()
-            .find(|s| stated_address.checked_sub(s.stated_address).is_some_and(|d| d < s.file_size))
+            .find(|s| {
+                stated_address
+                    .checked_sub(s.stated_address)
+                    .is_some_and(|d| d < s.file_size)
+            })
             .and_then(|s| s.file_offset.checked_add(stated_address - s.stated_address))
     }
 
     /// The bytes from a stated address to the end of its segment in the file.
     pub fn bytes_from(&self, stated_address: u64) -> Option<&'data [u8]> {
-        let segment = self
-            .segments()
-            .find(|s| stated_address.checked_sub(s.stated_address).is_some_and(|d| d < s.file_size))?;
+        let segment = self.segments().find(|s| {
+            stated_address
+                .checked_sub(s.stated_address)
+                .is_some_and(|d| d < s.file_size)
+        })?;
         let skip = stated_address - segment.stated_address;
         let start = usize::try_from(segment.file_offset.checked_add(skip)?).ok()?;
         let len = usize::try_from(segment.file_size - skip).ok()?;
@@ -196,7 +227,10 @@ impl<'data> ElfFile<'data> {
 
     /// Path of the dynamic loader (`PT_INTERP`), none for a static program or a library.
     pub fn interp(&self) -> Option<&'data [u8]> {
-        let raw = self.raw_segments.iter().find(|s| s.p_type(LE) == elf::PT_INTERP)?;
+        let raw = self
+            .raw_segments
+            .iter()
+            .find(|s| s.p_type(LE) == elf::PT_INTERP)?;
         if raw.p_filesz(LE) > MAX_INTERP {
             return None;
         }
@@ -211,12 +245,17 @@ impl<'data> ElfFile<'data> {
         let end = bytes.iter().position(|&b| b == 0)?;
         let crc_at = (end + 1).next_multiple_of(4);
         let crc = bytes.get(crc_at..crc_at + 4)?.try_into().ok()?;
-        Some(DebugLink { name: &bytes[..end], crc: u32::from_le_bytes(crc) })
+        Some(DebugLink {
+            name: &bytes[..end],
+            crc: u32::from_le_bytes(crc),
+        })
     }
 
     /// The `.gnu_debugdata` section: an xz-compressed ELF file with more symbols ("MiniDebugInfo").
     pub fn gnu_debugdata(&self) -> Option<&'data [u8]> {
-        self.section(".gnu_debugdata")?.raw_bytes().filter(|bytes| !bytes.is_empty())
+        self.section(".gnu_debugdata")?
+            .raw_bytes()
+            .filter(|bytes| !bytes.is_empty())
     }
 
     /// Whether the Go linker made this file. Go code keeps frame pointers and has no `.eh_frame`.
@@ -245,7 +284,10 @@ impl<'data> ElfFile<'data> {
     }
 
     fn so_name_tag(&self) -> Option<u64> {
-        self.dynamic().iter().find(|d| d.d_tag.get(LE) == elf::DT_SONAME).map(|d| d.d_val.get(LE))
+        self.dynamic()
+            .iter()
+            .find(|d| d.d_tag.get(LE) == elf::DT_SONAME)
+            .map(|d| d.d_val.get(LE))
     }
 }
 
@@ -255,12 +297,16 @@ fn check_ident(data: &[u8]) -> Result<(), ElfError> {
         return Err(ElfError::NotElf("it has fewer than 16 bytes"));
     };
     if ident[..4] != *b"\x7fELF" {
-        return Err(ElfError::NotElf("it does not begin with the ELF magic number"));
+        return Err(ElfError::NotElf(
+            "it does not begin with the ELF magic number",
+        ));
     }
     match (ident[4], ident[5]) {
         (2, 1) => Ok(()),
         (1, _) => Err(ElfError::UnsupportedArch("32-bit".into())),
         (2, 2) => Err(ElfError::UnsupportedArch("big-endian".into())),
-        (class, order) => Err(ElfError::UnsupportedArch(format!("class {class}, byte order {order}"))),
+        (class, order) => Err(ElfError::UnsupportedArch(format!(
+            "class {class}, byte order {order}"
+        ))),
     }
 }

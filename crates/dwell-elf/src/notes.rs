@@ -31,12 +31,16 @@ impl<'data> ElfFile<'data> {
         // Files made by odd linkers have note sections that no PT_NOTE covers.
         let in_sections = self.sections.notes(self.data);
         in_segments.chain(in_sections).find_map(|(bytes, align)| {
-            NoteIterator::<elf::FileHeader64<LE>>::new(LE, object::U64::new(LE, align).get(LE), bytes)
-                .ok()?
-                .take(MAX_NOTES)
-                .map_while(Result::ok)
-                .find(|note| note.name() == owner && note.n_type(LE).0 == kind)
-                .map(|note| note.desc())
+            NoteIterator::<elf::FileHeader64<LE>>::new(
+                LE,
+                object::U64::new(LE, align).get(LE),
+                bytes,
+            )
+            .ok()?
+            .take(MAX_NOTES)
+            .map_while(Result::ok)
+            .find(|note| note.name() == owner && note.n_type(LE).0 == kind)
+            .map(|note| note.desc())
         })
     }
 }

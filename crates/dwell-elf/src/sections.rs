@@ -3,7 +3,9 @@ use crate::file::Header;
 use crate::{ElfError, ElfFile};
 use object::LittleEndian as LE;
 use object::elf;
-use object::read::elf::{CompressionHeader as _, FileHeader as _, SectionHeader as _, SectionTable};
+use object::read::elf::{
+    CompressionHeader as _, FileHeader as _, SectionHeader as _, SectionTable,
+};
 use object::read::{CompressedData, CompressionFormat};
 use std::borrow::Cow;
 
@@ -15,7 +17,9 @@ pub(crate) struct SectionIndex<'data> {
 
 impl<'data> SectionIndex<'data> {
     pub(crate) fn parse(header: &'data Header, data: &'data [u8]) -> Self {
-        SectionIndex { table: header.sections(LE, data).unwrap_or_default() }
+        SectionIndex {
+            table: header.sections(LE, data).unwrap_or_default(),
+        }
     }
 
     /// Bytes and alignment of every note section.
@@ -68,14 +72,27 @@ impl<'data> Section<'data> {
 
     /// The bytes, decompressed (zlib, zstd) if need be.
     pub fn bytes(&self) -> Result<Cow<'data, [u8]>, ElfError> {
-        let Some((header, offset, size)) =
-            self.raw.compression(LE, self.data).map_err(|_| self.bad("its compression header is damaged"))?
+        self.bytes_up_to(Self::MAX_BYTES)
+    }
+
+    /// Like [`Section::bytes`], refusing to decompress to more than `limit` bytes.
+    pub fn bytes_up_to(&self, limit: u64) -> Result<Cow<'data, [u8]>, ElfError> {
+        let Some((header, offset, size)) = self
+            .raw
+            .compression(LE, self.data)
+            .map_err(|_| self.bad("its compression header is damaged"))?
         else {
-            return self.raw_bytes().map(Cow::Borrowed).ok_or_else(|| self.bad("its bytes are not in the file"));
+            return self
+                .raw_bytes()
+                .map(Cow::Borrowed)
+                .ok_or_else(|| self.bad("its bytes are not in the file"));
         };
         let uncompressed_size = header.ch_size(LE);
-        if uncompressed_size > Self::MAX_BYTES || uncompressed_size / Self::MAX_RATIO > size {
-            return Err(ElfError::SectionTooLarge { name: self.name_text(), bytes: uncompressed_size });
+        if uncompressed_size > limit || uncompressed_size / Self::MAX_RATIO > size {
+            return Err(ElfError::SectionTooLarge {
+                name: self.name_text(),
+                bytes: uncompressed_size,
+            });
         }
         let format = match header.ch_type(LE) {
             elf::ELFCOMPRESS_ZLIB => CompressionFormat::Zlib,
@@ -88,9 +105,13 @@ impl<'data> Section<'data> {
             .checked_add(len)
             .and_then(|end| self.data.get(start..end))
             .ok_or_else(|| self.bad("its bytes are not in the file"))?;
-        CompressedData { format, data, uncompressed_size }
-            .decompress()
-            .map_err(|_| self.bad("it cannot be decompressed"))
+        CompressedData {
+            format,
+            data,
+            uncompressed_size,
+        }
+        .decompress()
+        .map_err(|_| self.bad("it cannot be decompressed"))
     }
 
     fn name_text(&self) -> String {
@@ -98,21 +119,33 @@ impl<'data> Section<'data> {
     }
 
     fn bad(&self, why: &'static str) -> ElfError {
-        ElfError::BadSection { name: self.name_text(), why }
+        ElfError::BadSection {
+            name: self.name_text(),
+            why,
+        }
     }
 }
 
 impl<'data> ElfFile<'data> {
     /// The first section of this name.
     pub fn section(&self, name: &str) -> Option<Section<'data>> {
-        self.sections().find(|s| s.0 == name.as_bytes()).map(|s| s.1)
+        self.sections()
+            .find(|s| s.0 == name.as_bytes())
+            .map(|s| s.1)
     }
 
     /// Every section with its name. A section whose name cannot be read is left out.
     pub fn sections(&self) -> impl Iterator<Item = (&'data [u8], Section<'data>)> + '_ {
         self.sections.table.iter().filter_map(|raw| {
             let name = self.sections.table.section_name(LE, raw).ok()?;
-            Some((name, Section { data: self.data, name, raw }))
+            Some((
+                name,
+                Section {
+                    data: self.data,
+                    name,
+                    raw,
+                },
+            ))
         })
     }
 }

@@ -35,7 +35,10 @@ struct Table<'data> {
 
 impl<'data> Table<'data> {
     fn new(table: SymbolTable<'data, Header>) -> Self {
-        Table { symbols: table.symbols().iter(), strings: table.strings() }
+        Table {
+            symbols: table.symbols().iter(),
+            strings: table.strings(),
+        }
     }
 
     fn next(&mut self) -> Option<Symbol<'data>> {
@@ -56,18 +59,36 @@ impl<'data> ElfFile<'data> {
     /// The functions the file defines. A table that cannot be read counts as empty.
     pub fn symbols(&self) -> Symbols<'data> {
         let table = |kind| {
-            Table::new(self.sections.table.symbols(LE, self.data, kind).unwrap_or_default())
+            Table::new(
+                self.sections
+                    .table
+                    .symbols(LE, self.data, kind)
+                    .unwrap_or_default(),
+            )
         };
-        Symbols { tables: [table(elf::SHT_SYMTAB), table(elf::SHT_DYNSYM)] }
+        Symbols {
+            tables: [table(elf::SHT_SYMTAB), table(elf::SHT_DYNSYM)],
+        }
     }
 }
 
-fn function<'data>(symbol: &'data elf::Sym64<LE>, strings: StringTable<'data>) -> Option<Symbol<'data>> {
+fn function<'data>(
+    symbol: &'data elf::Sym64<LE>,
+    strings: StringTable<'data>,
+) -> Option<Symbol<'data>> {
     let kind = symbol.st_type();
     let indirect = kind == elf::STT_GNU_IFUNC;
     if !(kind == elf::STT_FUNC || indirect) || symbol.is_undefined(LE) {
         return None;
     }
-    let name = symbol.name(LE, strings).ok().filter(|name| !name.is_empty())?;
-    Some(Symbol { address: symbol.st_value(LE), size: symbol.st_size(LE), name, indirect })
+    let name = symbol
+        .name(LE, strings)
+        .ok()
+        .filter(|name| !name.is_empty())?;
+    Some(Symbol {
+        address: symbol.st_value(LE),
+        size: symbol.st_size(LE),
+        name,
+        indirect,
+    })
 }

@@ -71,7 +71,9 @@ pub fn step_row(
             by_cfa(sp.wrapping_add(if pushed { 16 } else { 8 }), 0, regs, read)
         }
         KIND_RULE => {
-            let rule = rules.get(usize::from(row.cfa_off8 as u16)).ok_or(StackEnd::Unsupported)?;
+            let rule = rules
+                .get(usize::from(row.cfa_off8 as u16))
+                .ok_or(StackEnd::Unsupported)?;
             by_rule(rule, regs, read)
         }
         KIND_RA_RDI => {
@@ -101,11 +103,21 @@ fn by_cfa(
     by_known_bp(cfa, bp, regs.sp, read)
 }
 
-fn by_rule(rule: &Rule, regs: &CoreRegs, read: &mut impl FnMut(u64) -> Option<u64>) -> Result<CoreRegs, StackEnd> {
-    let base = if rule.cfa_reg == REG_BP { regs.bp } else { regs.sp };
+fn by_rule(
+    rule: &Rule,
+    regs: &CoreRegs,
+    read: &mut impl FnMut(u64) -> Option<u64>,
+) -> Result<CoreRegs, StackEnd> {
+    let base = if rule.cfa_reg == REG_BP {
+        regs.bp
+    } else {
+        regs.sp
+    };
     let mut cfa = base.wrapping_add(i64::from(rule.cfa_off) as u64);
     if rule.cfa_deref == 1 {
-        cfa = read(cfa).ok_or(StackEnd::ReadFault)?.wrapping_add(8 * u64::from(rule.cfa_add8));
+        cfa = read(cfa)
+            .ok_or(StackEnd::ReadFault)?
+            .wrapping_add(8 * u64::from(rule.cfa_add8));
     }
     let at = match rule.bp_kind {
         BP_SAME => return by_known_bp(cfa, regs.bp, regs.sp, read),
@@ -127,14 +139,24 @@ fn by_known_bp(
     if cfa <= sp {
         return Err(StackEnd::Loop);
     }
-    caller(read(cfa.wrapping_sub(8)).ok_or(StackEnd::ReadFault)?, cfa, bp)
+    caller(
+        read(cfa.wrapping_sub(8)).ok_or(StackEnd::ReadFault)?,
+        cfa,
+        bp,
+    )
 }
 
 fn caller(pc: u64, sp: u64, bp: u64) -> Result<CoreRegs, StackEnd> {
     if pc == 0 {
         return Err(StackEnd::Complete);
     }
-    Ok(CoreRegs { pc, sp, bp, rdi: None, is_return_address: true })
+    Ok(CoreRegs {
+        pc,
+        sp,
+        bp,
+        rdi: None,
+        is_return_address: true,
+    })
 }
 
 /// The kernel left everything in a `ucontext_t` at the trampoline's stack pointer. The handler may
@@ -180,8 +202,15 @@ pub struct TableModule<'a> {
 
 impl TableModule<'_> {
     fn row(&self, actual: u64) -> Row {
-        const NONE: Row = Row { pc: 0, cfa_off8: 0, kind: KIND_NONE, bp_off8: 0 };
-        self.table.and_then(|table| table.lookup(actual.wrapping_sub(self.bias))).unwrap_or(NONE)
+        const NONE: Row = Row {
+            pc: 0,
+            cfa_off8: 0,
+            kind: KIND_NONE,
+            bp_off8: 0,
+        };
+        self.table
+            .and_then(|table| table.lookup(actual.wrapping_sub(self.bias)))
+            .unwrap_or(NONE)
     }
 
     fn rules(&self) -> &[Rule] {
@@ -204,9 +233,14 @@ pub fn walk(
 ) -> StackEnd {
     let mut by_fp = false;
     for _ in 0..max_frames {
-        frames.push(Frame { pc: regs.pc, is_return_address: regs.is_return_address });
+        frames.push(Frame {
+            pc: regs.pc,
+            is_return_address: regs.is_return_address,
+        });
         let pc = regs.lookup_pc();
-        let Some(module) = module_at(modules, pc) else { return StackEnd::NoMapping };
+        let Some(module) = module_at(modules, pc) else {
+            return StackEnd::NoMapping;
+        };
         let row = module.row(pc);
         if row.kind == KIND_SIGNAL {
             name_trampoline(frames);
@@ -243,7 +277,11 @@ fn guess(
     by_frame_pointer(regs, read)
         .ok()
         .filter(|caller| module_at(modules, caller.lookup_pc()).is_some())
-        .ok_or(if by_fp { StackEnd::BadFramePointer } else { StackEnd::NoRow })
+        .ok_or(if by_fp {
+            StackEnd::BadFramePointer
+        } else {
+            StackEnd::NoRow
+        })
 }
 
 fn module_at<'m, 'a>(modules: &'m [TableModule<'a>], actual: u64) -> Option<&'m TableModule<'a>> {

@@ -27,23 +27,45 @@ impl Random {
     /// Interesting values more often than others.
     fn byte(&mut self) -> u8 {
         const EDGES: [u8; 8] = [0, 1, 0x7f, 0x80, 0xff, 0xfe, 8, 0x10];
-        if self.below(2) == 0 { EDGES[self.below(8)] } else { self.next() as u8 }
+        if self.below(2) == 0 {
+            EDGES[self.below(8)]
+        } else {
+            self.next() as u8
+        }
     }
 }
 
 /// Does everything the crate offers with `data`.
 fn exercise(data: &[u8], random: &mut Random) {
-    let Ok(file) = ElfFile::parse(data) else { return };
-    let _ = (file.build_id(), file.interp(), file.debug_link(), file.gnu_debugdata(), file.is_go(), file.kind());
+    let Ok(file) = ElfFile::parse(data) else {
+        return;
+    };
+    let _ = (
+        file.build_id(),
+        file.interp(),
+        file.debug_link(),
+        file.gnu_debugdata(),
+        file.is_go(),
+        file.kind(),
+    );
     file.symbols().take(10_000).for_each(drop);
     for (_, section) in file.sections().take(100) {
         let _ = section.bytes();
     }
-    let _ = (file.stated_address(random.next()), file.file_offset(random.next()), file.bytes_at(random.next(), 16));
-    let Ok(info) = UnwindInfo::new(&file) else { return };
+    let _ = (
+        file.stated_address(random.next()),
+        file.file_offset(random.next()),
+        file.bytes_at(random.next(), 16),
+    );
+    let Ok(info) = UnwindInfo::new(&file) else {
+        return;
+    };
     let table = info.table();
     assert!(table.rows.len() <= unwind::MAX_ROWS);
-    assert!(table.rows.windows(2).all(|pair| pair[0].pc < pair[1].pc), "rows are not sorted");
+    assert!(
+        table.rows.windows(2).all(|pair| pair[0].pc < pair[1].pc),
+        "rows are not sorted"
+    );
     // An index over a hostile 4 GiB of text is 64 MiB, allowed but slow to fill again and again.
     if table.text_end - table.text_start < 1 << 24 {
         let _ = table.index(dwell_abi::unwind::INDEX_SHIFT);
@@ -55,8 +77,18 @@ fn exercise(data: &[u8], random: &mut Random) {
 fn walk(info: &UnwindInfo<'_>, random: &mut Random) {
     let table = info.table();
     let (start, end) = (table.text_start, table.text_end.max(table.text_start + 1));
-    let mut stepper = Stepper::new(vec![Module { start, end, bias: 0, info: Some(info) }]);
-    let modules = [TableModule { start, end, bias: 0, table: Some(table) }];
+    let mut stepper = Stepper::new(vec![Module {
+        start,
+        end,
+        bias: 0,
+        info: Some(info),
+    }]);
+    let modules = [TableModule {
+        start,
+        end,
+        bias: 0,
+        table: Some(table),
+    }];
     for _ in 0..20 {
         let pc = start + random.next() % (end - start);
         let (sp, bp) = (random.next() & !7, random.next() & !7);
@@ -74,7 +106,13 @@ fn walk(info: &UnwindInfo<'_>, random: &mut Random) {
         stepper.walk(&Registers::new(pc, sp, bp), &mut read, 64, &mut frames);
         assert!(frames.len() <= 64);
         frames.clear();
-        let regs = CoreRegs { pc, sp, bp, rdi: Some(pc), is_return_address: false };
+        let regs = CoreRegs {
+            pc,
+            sp,
+            bp,
+            rdi: Some(pc),
+            is_return_address: false,
+        };
         table_step::walk(&modules, regs, &mut read, 64, &mut frames);
         assert!(frames.len() <= 64);
     }
@@ -83,7 +121,11 @@ fn walk(info: &UnwindInfo<'_>, random: &mut Random) {
 fn timed(what: &str, data: &[u8], random: &mut Random) {
     let start = Instant::now();
     exercise(data, random);
-    assert!(start.elapsed() < MAX_TIME, "{what} took {:?}", start.elapsed());
+    assert!(
+        start.elapsed() < MAX_TIME,
+        "{what} took {:?}",
+        start.elapsed()
+    );
 }
 
 /// A range of the file, to damage it there.
@@ -100,7 +142,17 @@ fn damage(path: &str, original: &[u8], cases: usize) {
     let headers = 0..64 + 56 * 16;
     let table = original.len().saturating_sub(64 * 40)..original.len();
     let mut places = vec![headers, table, 0..original.len()];
-    places.extend([".eh_frame", ".eh_frame_hdr", ".dynsym", ".note.gnu.build-id", ".dynamic"].iter().filter_map(|s| range_of(&file, s)));
+    places.extend(
+        [
+            ".eh_frame",
+            ".eh_frame_hdr",
+            ".dynsym",
+            ".note.gnu.build-id",
+            ".dynamic",
+        ]
+        .iter()
+        .filter_map(|s| range_of(&file, s)),
+    );
     for case in 0..cases {
         let mut data = original.to_vec();
         let place = &places[random.below(places.len())];
@@ -122,19 +174,26 @@ fn the_vdso_damaged() {
 
 #[test]
 fn a_small_library_damaged() {
-    let data = common::bytes("/usr/lib/x86_64-linux-gnu/libgcc_s.so.1").unwrap_or_else(common::vdso);
+    let data =
+        common::bytes("/usr/lib/x86_64-linux-gnu/libgcc_s.so.1").unwrap_or_else(common::vdso);
     damage("libgcc_s", &data, 300);
 }
 
 #[test]
 fn the_loader_damaged() {
-    damage("ld.so", &common::bytes("/lib64/ld-linux-x86-64.so.2").expect("ld.so"), 200);
+    damage(
+        "ld.so",
+        &common::bytes("/lib64/ld-linux-x86-64.so.2").expect("ld.so"),
+        200,
+    );
 }
 
 /// Code without call frame information goes through the decoder.
 #[test]
 fn musl_damaged() {
-    let Some(data) = common::bytes("/lib/ld-musl-x86_64.so.1") else { return };
+    let Some(data) = common::bytes("/lib/ld-musl-x86_64.so.1") else {
+        return;
+    };
     damage("musl", &data, 100);
 }
 
@@ -161,7 +220,12 @@ fn one_large_cie_for_many_functions() {
 fn overlapping_functions() {
     let mut section = cie(&[]);
     for i in 0..20_000u32 {
-        fde(&mut section, i % 4096, 1 << 20, &[0x41, 0x0e, (i % 100) as u8]);
+        fde(
+            &mut section,
+            i % 4096,
+            1 << 20,
+            &[0x41, 0x0e, (i % 100) as u8],
+        );
     }
     let data = synthetic(&section);
     timed("overlaps", &data, &mut Random(1));
@@ -176,7 +240,9 @@ fn jumps_without_end() {
     let mut code = Vec::new();
     for _ in 0..40_000 {
         // lea 0x10(%rip), %rax; jmp *%rax; je .+2; call .+2
-        code.extend([0x48, 0x8d, 0x05, 0x10, 0, 0, 0, 0xff, 0xe0, 0x74, 0x02, 0xe8, 2, 0, 0, 0]);
+        code.extend([
+            0x48, 0x8d, 0x05, 0x10, 0, 0, 0, 0xff, 0xe0, 0x74, 0x02, 0xe8, 2, 0, 0, 0,
+        ]);
     }
     let data = elf(&code, &[]);
     timed("jumps", &data, &mut Random(1));
@@ -242,7 +308,13 @@ fn elf(code: &[u8], eh_frame: &[u8]) -> Vec<u8> {
     };
     segment(1, 5, code_at, TEXT, code.len() as u64);
     segment(1, 4, frame_offset, frame_at, header_section.len() as u64);
-    segment(0x6474_e550, 4, frame_offset, frame_at, header_section.len() as u64);
+    segment(
+        0x6474_e550,
+        4,
+        frame_offset,
+        frame_at,
+        header_section.len() as u64,
+    );
     data.extend(code);
     data.extend(header_section);
     data

@@ -6,8 +6,8 @@ use dwell_abi::unwind::*;
 use dwell_elf::unwind::{self, UnwindTable};
 use dwell_elf::{ElfFile, unwind::CfiSections};
 use gimli::{
-    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Register, RegisterRule, UnwindContext,
-    UnwindSection, UnwindTableRow, X86_64,
+    BaseAddresses, CfaRule, CieOrFde, EhFrame, EndianSlice, LittleEndian, Register, RegisterRule,
+    UnwindContext, UnwindSection, UnwindTableRow, X86_64,
 };
 
 type Slice<'a> = EndianSlice<'a, LittleEndian>;
@@ -17,7 +17,11 @@ type Slice<'a> = EndianSlice<'a, LittleEndian>;
 enum Meaning {
     End,
     /// CFA = register + offset (dereferenced?); rbp as told.
-    Cfa { register: Register, offset: i64, bp: Bp },
+    Cfa {
+        register: Register,
+        offset: i64,
+        bp: Bp,
+    },
     /// Anything that rows say by a kind of its own or not at all.
     Special,
 }
@@ -35,7 +39,11 @@ fn of_row(table: &UnwindTable, row: &Row) -> Meaning {
         KIND_SP | KIND_BP => Meaning::Cfa {
             register: register(row.kind == KIND_BP),
             offset: i64::from(row.cfa_off8) * 8,
-            bp: if row.bp_off8 == 0 { Bp::Same } else { Bp::AtCfa(i64::from(row.bp_off8) * 8) },
+            bp: if row.bp_off8 == 0 {
+                Bp::Same
+            } else {
+                Bp::AtCfa(i64::from(row.bp_off8) * 8)
+            },
         },
         KIND_RULE => {
             let rule = table.rules[usize::from(row.cfa_off8 as u16)];
@@ -47,7 +55,11 @@ fn of_row(table: &UnwindTable, row: &Row) -> Meaning {
             if rule.cfa_deref == 1 {
                 return Meaning::Special;
             }
-            Meaning::Cfa { register: register(rule.cfa_reg == REG_BP), offset: rule.cfa_off.into(), bp }
+            Meaning::Cfa {
+                register: register(rule.cfa_reg == REG_BP),
+                offset: rule.cfa_off.into(),
+                bp,
+            }
         }
         _ => Meaning::Special,
     }
@@ -59,7 +71,9 @@ fn of_gimli(row: &UnwindTableRow<usize>) -> Meaning {
         Some(RegisterRule::Offset(-8)) => {}
         _ => return Meaning::Special,
     }
-    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else { return Meaning::Special };
+    let CfaRule::RegisterAndOffset { register, offset } = *row.cfa() else {
+        return Meaning::Special;
+    };
     let bp = match row.register(X86_64::RBP) {
         None | Some(RegisterRule::SameValue | RegisterRule::Undefined) => Bp::Same,
         Some(RegisterRule::Offset(at)) => Bp::AtCfa(at),
@@ -68,7 +82,11 @@ fn of_gimli(row: &UnwindTableRow<usize>) -> Meaning {
     if !matches!(register, X86_64::RSP | X86_64::RBP) {
         return Meaning::Special;
     }
-    Meaning::Cfa { register, offset, bp }
+    Meaning::Cfa {
+        register,
+        offset,
+        bp,
+    }
 }
 
 /// Checks every row boundary of every function that `.eh_frame` describes; the number of rows checked.
@@ -81,8 +99,12 @@ fn agree_with_gimli(path: &str, file: &ElfFile<'_>, table: &UnwindTable) -> usiz
     let mut context = UnwindContext::new();
     let mut checked = 0;
     while let Some(entry) = entries.next().expect("entry") {
-        let CieOrFde::Fde(partial) = entry else { continue };
-        let fde = partial.parse(EhFrame::<Slice<'_>>::cie_from_offset).expect("FDE");
+        let CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let fde = partial
+            .parse(EhFrame::<Slice<'_>>::cie_from_offset)
+            .expect("FDE");
         if fde.is_signal_trampoline() {
             continue;
         }
@@ -93,8 +115,14 @@ fn agree_with_gimli(path: &str, file: &ElfFile<'_>, table: &UnwindTable) -> usiz
                 continue;
             }
             for pc in [start, end - 1] {
-                let ours = table.lookup(pc).unwrap_or_else(|| panic!("{path}: no row at {pc:#x}"));
-                assert_eq!(of_row(table, &ours), of_gimli(row), "{path} at {pc:#x}: ours (left), gimli (right)");
+                let ours = table
+                    .lookup(pc)
+                    .unwrap_or_else(|| panic!("{path}: no row at {pc:#x}"));
+                assert_eq!(
+                    of_row(table, &ours),
+                    of_gimli(row),
+                    "{path} at {pc:#x}: ours (left), gimli (right)"
+                );
             }
             checked += 1;
         }
@@ -110,9 +138,15 @@ fn check_shape(path: &str, table: &UnwindTable) {
         assert_ne!(what(&pair[0]), what(&pair[1]), "{path}: not joined");
     }
     let last = table.rows.last().expect("rows");
-    assert!(u64::from(last.pc) < table.text_end - table.text_start, "{path}: beyond the text");
+    assert!(
+        u64::from(last.pc) < table.text_end - table.text_start,
+        "{path}: beyond the text"
+    );
     for row in table.rows.iter().filter(|r| r.kind == KIND_RULE) {
-        assert!(usize::from(row.cfa_off8 as u16) < table.rules.len(), "{path}: a rule that is not there");
+        assert!(
+            usize::from(row.cfa_off8 as u16) < table.rules.len(),
+            "{path}: a rule that is not there"
+        );
     }
 }
 
@@ -123,7 +157,10 @@ fn every_file_agrees_with_gimli() {
         let table = unwind::compile(&file).unwrap_or_else(|e| panic!("{path}: {e}"));
         check_shape(path, &table);
         let checked = agree_with_gimli(path, &file, &table);
-        println!("{path}: {checked} rows of gimli, {} of ours", table.rows.len());
+        println!(
+            "{path}: {checked} rows of gimli, {} of ours",
+            table.rows.len()
+        );
         assert!(checked > 0, "{path}: nothing was checked");
     }
 }
@@ -151,7 +188,10 @@ fn without_section_headers() {
         // Undescribed code and .debug_frame may be told apart differently, described code may not.
         let differing = whole.rows.iter().filter(|row| {
             let pc = whole.text_start + u64::from(row.pc);
-            matches!(row.kind, KIND_SP | KIND_BP) && bare.lookup(pc).is_none_or(|r| (r.kind, r.cfa_off8) != (row.kind, row.cfa_off8))
+            matches!(row.kind, KIND_SP | KIND_BP)
+                && bare
+                    .lookup(pc)
+                    .is_none_or(|r| (r.kind, r.cfa_off8) != (row.kind, row.cfa_off8))
         });
         assert!(differing.count() * 200 < whole.rows.len(), "{path}");
     }
@@ -160,8 +200,14 @@ fn without_section_headers() {
 fn row_of(path: &str, symbol: &str, skip: u64) -> Row {
     let image = Image::of(path);
     let found = image.file.symbols().find(|s| s.name == symbol.as_bytes());
-    let address = found.unwrap_or_else(|| panic!("{path} has no {symbol}")).address;
-    image.info.table().lookup(address + skip).expect("in the text")
+    let address = found
+        .unwrap_or_else(|| panic!("{path} has no {symbol}"))
+        .address;
+    image
+        .info
+        .table()
+        .lookup(address + skip)
+        .expect("in the text")
 }
 
 const LIBC: &str = "/lib/x86_64-linux-gnu/libc.so.6";
@@ -177,13 +223,23 @@ fn vfork_has_its_return_address_in_rdi() {
 #[test]
 fn threads_begin_at_clone() {
     let table = common::process::table(LIBC);
-    assert!(table.rows.iter().any(|row| row.kind == KIND_END), "clone3 has no end");
+    assert!(
+        table.rows.iter().any(|row| row.kind == KIND_END),
+        "clone3 has no end"
+    );
 }
 
 #[test]
 fn one_signal_trampoline_in_libc() {
     let table = common::process::table(LIBC);
-    assert_eq!(table.rows.iter().filter(|row| row.kind == KIND_SIGNAL).count(), 1);
+    assert_eq!(
+        table
+            .rows
+            .iter()
+            .filter(|row| row.kind == KIND_SIGNAL)
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -201,7 +257,11 @@ fn programs_begin_at_start() {
     for path in ["/bin/bash", "/usr/bin/perl"] {
         let image = Image::of(path);
         let entry = image.file.entry().expect("an entry");
-        assert_eq!(image.info.table().lookup(entry).expect("in the text").kind, KIND_END, "{path}");
+        assert_eq!(
+            image.info.table().lookup(entry).expect("in the text").kind,
+            KIND_END,
+            "{path}"
+        );
     }
 }
 
@@ -209,7 +269,15 @@ fn programs_begin_at_start() {
 fn the_loader_begins_at_start() {
     let image = Image::of("/lib64/ld-linux-x86-64.so.2");
     let entry = image.file.entry().expect("an entry");
-    assert_eq!(image.info.table().lookup(entry + 8).expect("in the text").kind, KIND_END);
+    assert_eq!(
+        image
+            .info
+            .table()
+            .lookup(entry + 8)
+            .expect("in the text")
+            .kind,
+        KIND_END
+    );
 }
 
 #[test]
@@ -218,13 +286,28 @@ fn the_index_finds_what_the_search_finds() {
         let table = common::process::table(path);
         let index = table.index(INDEX_SHIFT);
         let len = table.text_end - table.text_start;
-        assert_eq!(index.len() as u64, len.div_ceil(1 << INDEX_SHIFT) + 1, "{path}");
-        assert_eq!(*index.last().expect("not empty") as usize, table.rows.len(), "{path}");
+        assert_eq!(
+            index.len() as u64,
+            len.div_ceil(1 << INDEX_SHIFT) + 1,
+            "{path}"
+        );
+        assert_eq!(
+            *index.last().expect("not empty") as usize,
+            table.rows.len(),
+            "{path}"
+        );
         for pc in (0..len).step_by(7) {
             let slot = (pc >> INDEX_SHIFT) as usize;
             let candidates = index[slot].saturating_sub(1) as usize..index[slot + 1] as usize;
-            let by_index = table.rows[candidates].iter().rev().find(|row| u64::from(row.pc) <= pc);
-            assert_eq!(by_index.copied(), table.lookup(table.text_start + pc), "{path} at {pc:#x}");
+            let by_index = table.rows[candidates]
+                .iter()
+                .rev()
+                .find(|row| u64::from(row.pc) <= pc);
+            assert_eq!(
+                by_index.copied(),
+                table.lookup(table.text_start + pc),
+                "{path} at {pc:#x}"
+            );
         }
     }
 }

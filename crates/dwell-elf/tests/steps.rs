@@ -28,7 +28,10 @@ struct Shadow {
 
 impl Shadow {
     fn stack(&self, pc: u64) -> Vec<u64> {
-        std::iter::once(pc).chain(self.calls.iter().rev().copied()).chain(self.base.iter().copied()).collect()
+        std::iter::once(pc)
+            .chain(self.calls.iter().rev().copied())
+            .chain(self.base.iter().copied())
+            .collect()
     }
 
     /// Follows the instruction that was executed at `pc`.
@@ -36,14 +39,22 @@ impl Shadow {
         let mut decoder = Decoder::with_ip(64, code, pc, DecoderOptions::NONE);
         let instruction = decoder.decode();
         match instruction.flow_control() {
-            FlowControl::Call | FlowControl::IndirectCall if instruction.mnemonic() != iced_x86::Mnemonic::Syscall => {
+            FlowControl::Call | FlowControl::IndirectCall
+                if instruction.mnemonic() != iced_x86::Mnemonic::Syscall =>
+            {
                 self.calls.push(instruction.next_ip());
             }
             FlowControl::Return => {
                 let to = now.get(Registers::RIP).expect("known");
                 match self.calls.pop() {
-                    Some(expected) => assert_eq!(to, expected, "the return at {pc:#x} goes elsewhere"),
-                    None => assert_eq!(to, self.base.remove(0), "the return at {pc:#x} goes elsewhere"),
+                    Some(expected) => {
+                        assert_eq!(to, expected, "the return at {pc:#x} goes elsewhere")
+                    }
+                    None => assert_eq!(
+                        to,
+                        self.base.remove(0),
+                        "the return at {pc:#x} goes elsewhere"
+                    ),
                 }
             }
             _ => {}
@@ -65,18 +76,35 @@ fn step_through_stripped(program: &Path, symbols: &Path, limit: usize) -> Tally 
     let thread = Stopped::launch(program, &[]);
     let image = Image::of(program.to_str().expect("path"));
     let symbols = &Image::of(symbols.to_str().expect("path")).file;
-    let main = symbols.symbols().find(|s| s.name == b"main").expect("main").address;
-    let mapping = thread.mappings().into_iter().find(|m| std::ptr::eq(m.image, image)).expect("mapped");
+    let main = symbols
+        .symbols()
+        .find(|s| s.name == b"main")
+        .expect("main")
+        .address;
+    let mapping = thread
+        .mappings()
+        .into_iter()
+        .find(|m| std::ptr::eq(m.image, image))
+        .expect("mapped");
     thread.run_to(main.wrapping_add(mapping.bias));
     let mut unwinders = Unwinders::new(thread.mappings());
     let mut registers = thread.registers();
     let base = unwinders.full(&registers, &thread);
     assert_eq!(base.end, StackEnd::Complete, "below main: {base:x?}");
-    let mut shadow = Shadow { base: base.pcs()[1..].to_vec(), calls: Vec::new() };
+    let mut shadow = Shadow {
+        base: base.pcs()[1..].to_vec(),
+        calls: Vec::new(),
+    };
     let mut tally = Tally::default();
     while tally.steps < limit {
         let pc = registers.get(Registers::RIP).expect("known");
-        compare(&mut unwinders, &thread, &registers, &shadow.stack(pc), &mut tally);
+        compare(
+            &mut unwinders,
+            &thread,
+            &registers,
+            &shadow.stack(pc),
+            &mut tally,
+        );
         let code = thread.code(pc);
         if !thread.single_step() {
             break;
@@ -92,7 +120,13 @@ fn step_through_stripped(program: &Path, symbols: &Path, limit: usize) -> Tally 
     tally
 }
 
-fn compare(unwinders: &mut Unwinders, thread: &Stopped, registers: &Registers, truth: &[u64], tally: &mut Tally) {
+fn compare(
+    unwinders: &mut Unwinders,
+    thread: &Stopped,
+    registers: &Registers,
+    truth: &[u64],
+    tally: &mut Tally,
+) {
     let full = unwinders.full(registers, thread);
     check(&full, truth, "the full stepper", unwinders);
     let table = unwinders.table(registers, thread);
@@ -109,12 +143,21 @@ fn check(stack: &Stack, truth: &[u64], who: &str, unwinders: &Unwinders) {
     if stack.end == StackEnd::Complete && stack.pcs() == truth {
         return;
     }
-    let place = |pc: &u64| match unwinders.mappings.iter().find(|m| (m.start..m.end).contains(pc)) {
+    let place = |pc: &u64| match unwinders
+        .mappings
+        .iter()
+        .find(|m| (m.start..m.end).contains(pc))
+    {
         Some(m) => format!("{}+{:#x}", m.image.path, pc.wrapping_sub(m.bias)),
         None => format!("{pc:#x}"),
     };
     let show = |pcs: &[u64]| pcs.iter().map(place).collect::<Vec<_>>().join("\n  ");
-    panic!("{who} ({:?}):\n  {}\nthe truth:\n  {}", stack.end, show(&stack.pcs()), show(truth));
+    panic!(
+        "{who} ({:?}):\n  {}\nthe truth:\n  {}",
+        stack.end,
+        show(&stack.pcs()),
+        show(truth)
+    );
 }
 
 #[test]
@@ -147,7 +190,14 @@ fn static_glibc() {
 /// has popped it, so that for two instructions nobody can follow its information (neither can eu-stack).
 #[test]
 fn with_frame_pointers() {
-    let tally = step_through(&c("steps.c", "steps-fp", &["-O1", "-fno-omit-frame-pointer", "-DNO_REALIGN"]), 60_000);
+    let tally = step_through(
+        &c(
+            "steps.c",
+            "steps-fp",
+            &["-O1", "-fno-omit-frame-pointer", "-DNO_REALIGN"],
+        ),
+        60_000,
+    );
     assert!(tally.steps > 5_000, "{tally:?}");
 }
 
@@ -159,12 +209,20 @@ fn musl_without_call_frame_information() {
         eprintln!("musl-gcc is not installed, left out");
         return;
     }
-    let flags = [LEAN, &["-static", "-fno-asynchronous-unwind-tables", "-DNO_REALIGN"]].concat();
+    let flags = [
+        LEAN,
+        &["-static", "-fno-asynchronous-unwind-tables", "-DNO_REALIGN"],
+    ]
+    .concat();
     let program = compile("musl-gcc", "steps.c", "steps-musl", &flags);
     let tally = step_through(&program, 60_000);
     assert!(tally.steps > 5_000, "{tally:?}");
     let stripped = program.with_extension("stripped");
-    let status = Command::new("strip").arg("-o").args([&stripped, &program]).status().expect("strip");
+    let status = Command::new("strip")
+        .arg("-o")
+        .args([&stripped, &program])
+        .status()
+        .expect("strip");
     assert!(status.success());
     let tally = step_through_stripped(&stripped, &program, 60_000);
     assert!(tally.steps > 5_000, "{tally:?}");

@@ -63,7 +63,7 @@ pub struct ClockAnchor {
 /// What the recorder itself cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecorderCost {
-    /// CPU time of the recorder process, ns.
+    /// CPU time of the recorder process while it recorded, ns; loading and naming are left out.
     pub cpu_ns: u64,
     /// Its peak resident memory, bytes.
     pub peak_rss_bytes: u64,

@@ -12,6 +12,7 @@ mod top;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -19,8 +20,13 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("dwell: {error:#}");
-            ExitCode::FAILURE
+            eprintln!("dwell: {}", message(&error));
+            let collect = error
+                .chain()
+                .find_map(|e| e.downcast_ref::<dwell_collector::CollectError>());
+            collect
+                .and_then(|e| e.exit_code())
+                .map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
 }
@@ -43,7 +49,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Bench(args)) => bench_command(&args),
         Some(Command::Completions { shell }) => {
-            clap_complete::generate(shell, &mut Cli::command(), "dwell", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "dwell", &mut script);
+            std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Man) => {
@@ -69,7 +77,7 @@ fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
         options.workloads = named?;
     }
     let report = bench::run(&options, &mut |line| eprintln!("{line}"))?;
-    println!("{report}");
+    writeln!(std::io::stdout(), "{report}")?;
     if let Some(file) = &args.json {
         std::fs::write(file, serde_json::to_string_pretty(&report)?)?;
     }
@@ -82,6 +90,17 @@ fn workload(name: &str) -> anyhow::Result<bench::WorkloadName> {
         let names: Vec<&str> = all.iter().map(|w| w.name()).collect();
         anyhow::anyhow!("no workload {name:?}; there are {}", names.join(", "))
     })
+}
+
+/// An error with its causes, but for those its text already tells.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The reader went away (`dwell report | head`): that is a success.

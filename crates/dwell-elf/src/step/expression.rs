@@ -23,7 +23,11 @@ pub(super) fn evaluate(
     registers: &Registers,
     read: &mut impl FnMut(u64) -> Option<u64>,
 ) -> Result<u64, Failure> {
-    let encoding = Encoding { address_size: 8, format: Format::Dwarf32, version: 4 };
+    let encoding = Encoding {
+        address_size: 8,
+        format: Format::Dwarf32,
+        version: 4,
+    };
     let mut evaluation = Evaluation::new(expression.0, encoding);
     evaluation.set_max_iterations(MAX_OPERATIONS);
     if let Some(value) = initial {
@@ -33,7 +37,12 @@ pub(super) fn evaluate(
     loop {
         state = match state.map_err(|_| Failure::Unsupported)? {
             EvaluationResult::Complete => break,
-            EvaluationResult::RequiresMemory { address, size, space: None, .. } => {
+            EvaluationResult::RequiresMemory {
+                address,
+                size,
+                space: None,
+                ..
+            } => {
                 let value = read_sized(address, size, read).ok_or(Failure::Memory)?;
                 evaluation.resume_with_memory(Value::Generic(value))
             }

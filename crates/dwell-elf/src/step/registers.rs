@@ -36,7 +36,9 @@ impl Registers {
 
     /// All registers known, in the order of their DWARF numbers.
     pub fn from_dwarf_order(values: [u64; Registers::COUNT]) -> Self {
-        Registers { values: values.map(Some) }
+        Registers {
+            values: values.map(Some),
+        }
     }
 
     /// The value of a register by DWARF number; none when it is not known or not a general register.

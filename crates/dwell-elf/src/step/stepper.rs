@@ -4,7 +4,9 @@ use super::{Frame, Registers, UnwindInfo};
 use crate::table_step::{CoreRegs, by_frame_pointer, name_trampoline, step_row};
 use crate::unwind::Slice;
 use dwell_abi::unwind::{KIND_END, KIND_NONE, KIND_SIGNAL, StackEnd};
-use gimli::{CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow};
+use gimli::{
+    CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
+};
 
 /// A file mapped into a process.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +43,10 @@ impl<'a> Stepper<'a> {
     /// `modules` may come in any order; where two overlap, the one that starts last holds.
     pub fn new(mut modules: Vec<Module<'a>>) -> Self {
         modules.sort_by_key(|module| module.start);
-        Stepper { modules, context: UnwindContext::new() }
+        Stepper {
+            modules,
+            context: UnwindContext::new(),
+        }
     }
 
     /// Walks from `registers` outwards, appending at most `max_frames` frames (innermost first), and
@@ -54,20 +59,35 @@ impl<'a> Stepper<'a> {
         max_frames: usize,
         frames: &mut Vec<Frame>,
     ) -> StackEnd {
-        let (Some(pc), Some(sp)) = (registers.get(Registers::RIP), registers.get(Registers::RSP)) else {
+        let (Some(pc), Some(sp)) = (registers.get(Registers::RIP), registers.get(Registers::RSP))
+        else {
             return StackEnd::NoUser;
         };
-        let mut at = Position { registers: *registers, pc, sp, is_return_address: false };
+        let mut at = Position {
+            registers: *registers,
+            pc,
+            sp,
+            is_return_address: false,
+        };
         let mut by_fp = false;
         for _ in 0..max_frames {
-            frames.push(Frame { pc: at.pc, is_return_address: at.is_return_address });
-            let Some(module) = self.module_at(at.lookup_pc()) else { return StackEnd::NoMapping };
+            frames.push(Frame {
+                pc: at.pc,
+                is_return_address: at.is_return_address,
+            });
+            let Some(module) = self.module_at(at.lookup_pc()) else {
+                return StackEnd::NoMapping;
+            };
             let step = self.step(&module, &at, read);
             if step.is_ok_and(|caller| !caller.is_return_address) {
                 name_trampoline(frames);
             }
             let guessing = matches!(step, Err(StackEnd::NoRow));
-            let step = if guessing { self.guess(&at, by_fp, read) } else { step };
+            let step = if guessing {
+                self.guess(&at, by_fp, read)
+            } else {
+                step
+            };
             by_fp = guessing;
             match step {
                 Ok(caller) => at = caller,
@@ -79,7 +99,10 @@ impl<'a> Stepper<'a> {
 
     fn module_at(&self, actual: u64) -> Option<Module<'a>> {
         let after = self.modules.partition_point(|m| m.start <= actual);
-        self.modules[..after].last().filter(|m| actual < m.end).copied()
+        self.modules[..after]
+            .last()
+            .filter(|m| actual < m.end)
+            .copied()
     }
 
     /// One step by the module's own information; [`StackEnd::NoRow`] where it has none.
@@ -94,7 +117,8 @@ impl<'a> Stepper<'a> {
         if let (Some(fde), Some(section)) = (info.eh_fde(stated), info.sections().eh_frame()) {
             return self.by_fde(&section, info, &fde, stated, module.bias, at, read);
         }
-        if let (Some(fde), Some(section)) = (info.debug_fde(stated), info.sections().debug_frame()) {
+        if let (Some(fde), Some(section)) = (info.debug_fde(stated), info.sections().debug_frame())
+        {
             return self.by_fde(&section, info, &fde, stated, module.bias, at, read);
         }
         by_table(info, stated, at, read)
@@ -117,7 +141,11 @@ impl<'a> Stepper<'a> {
         // Expressions name the pc too (PLT stubs), and mean the stated one only modulo the page.
         let mut registers = at.registers;
         registers.set(Registers::RIP, Some(stated.wrapping_add(bias)));
-        let caller = Caller { section, row, registers: &registers };
+        let caller = Caller {
+            section,
+            row,
+            registers: &registers,
+        };
         caller.find(at, fde.is_signal_trampoline(), read)
     }
 
@@ -133,7 +161,11 @@ impl<'a> Stepper<'a> {
             .and_then(|core| by_frame_pointer(&core, read).ok())
             .filter(|caller| self.module_at(caller.lookup_pc()).is_some())
             .map(Position::from_core)
-            .ok_or(if by_fp { StackEnd::BadFramePointer } else { StackEnd::NoRow })
+            .ok_or(if by_fp {
+                StackEnd::BadFramePointer
+            } else {
+                StackEnd::NoRow
+            })
     }
 }
 
@@ -156,7 +188,12 @@ impl Position {
     fn from_core(core: CoreRegs) -> Self {
         let mut registers = Registers::new(core.pc, core.sp, core.bp);
         registers.set(Registers::RDI, core.rdi);
-        Position { registers, pc: core.pc, sp: core.sp, is_return_address: core.is_return_address }
+        Position {
+            registers,
+            pc: core.pc,
+            sp: core.sp,
+            is_return_address: core.is_return_address,
+        }
     }
 }
 
@@ -190,7 +227,12 @@ fn by_ucontext(sp: u64, read: &mut impl FnMut(u64) -> Option<u64>) -> Result<Pos
         values[usize::from(register)] = read(address).ok_or(StackEnd::ReadFault)?;
     }
     let [pc, sp] = [Registers::RIP, Registers::RSP].map(|r| values[usize::from(r)]);
-    Ok(Position { registers: Registers::from_dwarf_order(values), pc, sp, is_return_address: false })
+    Ok(Position {
+        registers: Registers::from_dwarf_order(values),
+        pc,
+        sp,
+        is_return_address: false,
+    })
 }
 
 /// Finds the registers of a caller from one row.
@@ -207,7 +249,10 @@ impl<'r, 's, S: UnwindSection<Slice<'s>>> Caller<'r, S> {
         is_signal: bool,
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> Result<Position, StackEnd> {
-        if matches!(self.row.register(gimli::Register(Registers::RIP)), None | Some(RegisterRule::Undefined)) {
+        if matches!(
+            self.row.register(gimli::Register(Registers::RIP)),
+            None | Some(RegisterRule::Undefined)
+        ) {
             return Err(StackEnd::Complete);
         }
         let cfa = self.cfa(read)?;
@@ -223,7 +268,12 @@ impl<'r, 's, S: UnwindSection<Slice<'s>>> Caller<'r, S> {
         if !is_signal && !self.moved(at, pc, sp) {
             return Err(StackEnd::Loop);
         }
-        Ok(Position { registers: caller, pc, sp, is_return_address: !is_signal })
+        Ok(Position {
+            registers: caller,
+            pc,
+            sp,
+            is_return_address: !is_signal,
+        })
     }
 
     /// The stack pointer must grow, except out of a `vfork`, whose return address is in a register.
@@ -263,14 +313,18 @@ impl<'r, 's, S: UnwindSection<Slice<'s>>> Caller<'r, S> {
         match rule {
             RegisterRule::Undefined => Ok(None),
             RegisterRule::SameValue => Ok(self.registers.get(register)),
-            RegisterRule::Offset(offset) => self.read(register, cfa.wrapping_add(offset as u64), read),
+            RegisterRule::Offset(offset) => {
+                self.read(register, cfa.wrapping_add(offset as u64), read)
+            }
             RegisterRule::ValOffset(offset) => Ok(Some(cfa.wrapping_add(offset as u64))),
             RegisterRule::Register(other) => Ok(self.registers.get(other.0)),
             RegisterRule::Expression(expression) => {
                 let address = self.value(&expression, Some(cfa), read)?;
                 self.read(register, address, read)
             }
-            RegisterRule::ValExpression(expression) => self.value(&expression, Some(cfa), read).map(Some),
+            RegisterRule::ValExpression(expression) => {
+                self.value(&expression, Some(cfa), read).map(Some)
+            }
             _ => Ok(None),
         }
     }
@@ -295,7 +349,9 @@ impl<'r, 's, S: UnwindSection<Slice<'s>>> Caller<'r, S> {
         initial: Option<u64>,
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> Result<u64, StackEnd> {
-        let expression = expression.get(self.section).map_err(|_| StackEnd::Unsupported)?;
+        let expression = expression
+            .get(self.section)
+            .map_err(|_| StackEnd::Unsupported)?;
         evaluate(expression, initial, self.registers, read).map_err(|failure| match failure {
             Failure::Memory => StackEnd::ReadFault,
             Failure::Unsupported => StackEnd::Unsupported,

@@ -26,22 +26,37 @@ impl RowSink {
         while self.rows.last().is_some_and(|last| last.pc >= row.pc) {
             self.rows.pop();
         }
-        if self.rows.last().is_none_or(|last| Place::of(last) != Place::of(&row)) {
+        if self
+            .rows
+            .last()
+            .is_none_or(|last| Place::of(last) != Place::of(&row))
+        {
             self.rows.push(row);
         }
     }
 }
 
-pub(crate) fn build(file: &ElfFile<'_>, text: TextRange, mut units: Units) -> Result<UnwindTable, ElfError> {
-    let ordered = in_order(std::mem::take(&mut units.eh), std::mem::take(&mut units.debug));
-    let mut sink = RowSink { rows: Vec::with_capacity(units.rows.len() + ordered.len() / 4) };
+pub(crate) fn build(
+    file: &ElfFile<'_>,
+    text: TextRange,
+    mut units: Units,
+) -> Result<UnwindTable, ElfError> {
+    let ordered = in_order(
+        std::mem::take(&mut units.eh),
+        std::mem::take(&mut units.debug),
+    );
+    let mut sink = RowSink {
+        rows: Vec::with_capacity(units.rows.len() + ordered.len() / 4),
+    };
     let gaps = Gaps::new(file, text, &ordered);
     let mut at = text.start;
     for unit in &ordered {
         gaps.fill(at, unit.start, &mut sink);
         let end = (unit.end - text.start) as u32;
         let rows = &units.rows[unit.first_row..unit.first_row + unit.rows];
-        rows.iter().take_while(|row| row.pc < end).for_each(|row| sink.push(*row));
+        rows.iter()
+            .take_while(|row| row.pc < end)
+            .for_each(|row| sink.push(*row));
         at = unit.end;
     }
     gaps.fill(at, text.end, &mut sink);
@@ -49,7 +64,12 @@ pub(crate) fn build(file: &ElfFile<'_>, text: TextRange, mut units: Units) -> Re
         return Err(ElfError::TooManyRows(MAX_ROWS));
     }
     sink.rows.shrink_to_fit();
-    Ok(UnwindTable { text_start: text.start, text_end: text.end, rows: sink.rows, rules: units.rules.list })
+    Ok(UnwindTable {
+        text_start: text.start,
+        text_end: text.end,
+        rows: sink.rows,
+        rules: units.rules.list,
+    })
 }
 
 /// Sorts the units and cuts overlaps. Where two begin together the first in the file holds; where

@@ -52,7 +52,11 @@ pub(crate) struct State {
 }
 
 impl State {
-    const UNSET: State = State { cfa: Cfa::Register(RSP, 8), bp: Saved::Unspecified, ra: Saved::Unspecified };
+    const UNSET: State = State {
+        cfa: Cfa::Register(RSP, 8),
+        bp: Saved::Unspecified,
+        ra: Saved::Unspecified,
+    };
 
     fn set(&mut self, register: Register, saved: Saved) {
         match register {
@@ -82,13 +86,21 @@ impl Prologue {
         data_factor: i64,
         instructions: CallFrameInstructionIter<'_, Slice<'_>>,
     ) -> Result<Self, Malformed> {
-        let blank = Prologue { code_factor, data_factor, initial: State::UNSET };
+        let blank = Prologue {
+            code_factor,
+            data_factor,
+            initial: State::UNSET,
+        };
         let mut initial = State::UNSET;
         // A CIE has no places of its own: rows it would start are not reported.
         let mut machine = Machine::new(&blank, 0);
         machine.run(instructions, |_, state| initial = *state)?;
         initial = machine.state;
-        Ok(Prologue { code_factor, data_factor, initial })
+        Ok(Prologue {
+            code_factor,
+            data_factor,
+            initial,
+        })
     }
 }
 
@@ -103,7 +115,13 @@ pub(crate) struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub fn new(prologue: &'a Prologue, pc: u64) -> Self {
-        Machine { prologue, state: prologue.initial, pc, remembered: [State::UNSET; MAX_REMEMBERED], depth: 0 }
+        Machine {
+            prologue,
+            state: prologue.initial,
+            pc,
+            remembered: [State::UNSET; MAX_REMEMBERED],
+            depth: 0,
+        }
     }
 
     /// Runs the instructions; `finished` gets every state that held up to an advance, with the pc
@@ -115,9 +133,10 @@ impl<'a> Machine<'a> {
     ) -> Result<(), Malformed> {
         while let Some(instruction) = instructions.next().map_err(|_| Malformed)? {
             let next = match instruction {
-                Insn::AdvanceLoc { delta } => {
-                    self.pc.checked_add(u64::from(delta).wrapping_mul(self.prologue.code_factor)).ok_or(Malformed)?
-                }
+                Insn::AdvanceLoc { delta } => self
+                    .pc
+                    .checked_add(u64::from(delta).wrapping_mul(self.prologue.code_factor))
+                    .ok_or(Malformed)?,
                 Insn::SetLoc { address } => address,
                 other => {
                     self.apply(other)?;
@@ -141,7 +160,11 @@ impl<'a> Machine<'a> {
             Insn::RestoreState => self.restore()?,
             Insn::Restore { register } => {
                 let initial = &self.prologue.initial;
-                let saved = if register == RBP { initial.bp } else { initial.ra };
+                let saved = if register == RBP {
+                    initial.bp
+                } else {
+                    initial.ra
+                };
                 self.state.set(register, saved);
             }
             Insn::DefCfa { .. }
@@ -172,10 +195,20 @@ impl<'a> Machine<'a> {
         let signed = |factored: i64| factored.wrapping_mul(factor);
         self.state.cfa = match (instruction, self.state.cfa) {
             (Insn::DefCfa { register, offset }, _) => Cfa::Register(register, offset as i64),
-            (Insn::DefCfaSf { register, factored_offset }, _) => Cfa::Register(register, signed(factored_offset)),
+            (
+                Insn::DefCfaSf {
+                    register,
+                    factored_offset,
+                },
+                _,
+            ) => Cfa::Register(register, signed(factored_offset)),
             (Insn::DefCfaExpression { expression }, _) => Cfa::Expression(expression),
-            (Insn::DefCfaRegister { register }, Cfa::Register(_, offset)) => Cfa::Register(register, offset),
-            (Insn::DefCfaOffset { offset }, Cfa::Register(register, _)) => Cfa::Register(register, offset as i64),
+            (Insn::DefCfaRegister { register }, Cfa::Register(_, offset)) => {
+                Cfa::Register(register, offset)
+            }
+            (Insn::DefCfaOffset { offset }, Cfa::Register(register, _)) => {
+                Cfa::Register(register, offset as i64)
+            }
             (Insn::DefCfaOffsetSf { factored_offset }, Cfa::Register(register, _)) => {
                 Cfa::Register(register, signed(factored_offset))
             }
@@ -190,14 +223,25 @@ impl<'a> Machine<'a> {
         let (register, saved) = match instruction {
             Insn::Undefined { register } => (register, Saved::Undefined),
             Insn::SameValue { register } => (register, Saved::Same),
-            Insn::Offset { register, factored_offset } => {
-                (register, Saved::AtCfa((factored_offset as i64).wrapping_mul(factor)))
-            }
-            Insn::OffsetExtendedSf { register, factored_offset } => {
-                (register, Saved::AtCfa(factored_offset.wrapping_mul(factor)))
-            }
-            Insn::Register { dest_register, src_register } => (dest_register, Saved::In(src_register)),
-            Insn::Expression { register, expression } => (register, Saved::AtExpression(expression)),
+            Insn::Offset {
+                register,
+                factored_offset,
+            } => (
+                register,
+                Saved::AtCfa((factored_offset as i64).wrapping_mul(factor)),
+            ),
+            Insn::OffsetExtendedSf {
+                register,
+                factored_offset,
+            } => (register, Saved::AtCfa(factored_offset.wrapping_mul(factor))),
+            Insn::Register {
+                dest_register,
+                src_register,
+            } => (dest_register, Saved::In(src_register)),
+            Insn::Expression {
+                register,
+                expression,
+            } => (register, Saved::AtExpression(expression)),
             Insn::ValOffset { register, .. }
             | Insn::ValOffsetSf { register, .. }
             | Insn::ValExpression { register, .. } => (register, Saved::Other),

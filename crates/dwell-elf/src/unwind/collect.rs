@@ -5,7 +5,10 @@ use super::sections::Slice;
 use super::{CfiSections, MAX_ROWS, TextRange, gaps};
 use crate::{ElfError, ElfFile};
 use dwell_abi::unwind::{KIND_SIGNAL, KIND_UNSUPPORTED, Row};
-use gimli::{BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, Section as _, UnwindSection};
+use gimli::{
+    BaseAddresses, CieOrFde, CommonInformationEntry, FrameDescriptionEntry, Section as _,
+    UnwindSection,
+};
 use std::collections::HashMap;
 
 /// The part of the text one FDE speaks for, and its rows in [`Units::rows`].
@@ -30,16 +33,38 @@ pub(crate) struct Units {
     pub rules: Rules,
 }
 
-pub(crate) fn units(file: &ElfFile<'_>, sections: &CfiSections<'_>, text: TextRange) -> Result<Units, ElfError> {
+pub(crate) fn units(
+    file: &ElfFile<'_>,
+    sections: &CfiSections<'_>,
+    text: TextRange,
+) -> Result<Units, ElfError> {
     let mut units = Units::default();
     let bases = sections.bases();
     if let Some(section) = sections.eh_frame() {
         let bytes = section.reader().slice();
-        units.eh = Collector::new(file, &section, bytes, &bases, text, &mut units.rows, &mut units.rules).run()?;
+        units.eh = Collector::new(
+            file,
+            &section,
+            bytes,
+            &bases,
+            text,
+            &mut units.rows,
+            &mut units.rules,
+        )
+        .run()?;
     }
     if let Some(section) = sections.debug_frame() {
         let bytes = section.reader().slice();
-        units.debug = Collector::new(file, &section, bytes, &bases, text, &mut units.rows, &mut units.rules).run()?;
+        units.debug = Collector::new(
+            file,
+            &section,
+            bytes,
+            &bases,
+            text,
+            &mut units.rows,
+            &mut units.rules,
+        )
+        .run()?;
     }
     Ok(units)
 }
@@ -71,8 +96,19 @@ where
         rows: &'b mut Vec<Row>,
         rules: &'b mut Rules,
     ) -> Self {
-        let converter = Converter { section: bytes, rules };
-        Collector { file, section, bases, text, rows, converter, cies: HashMap::new() }
+        let converter = Converter {
+            section: bytes,
+            rules,
+        };
+        Collector {
+            file,
+            section,
+            bases,
+            text,
+            rows,
+            converter,
+            cies: HashMap::new(),
+        }
     }
 
     fn run(mut self) -> Result<Vec<Unit>, ElfError> {
@@ -80,13 +116,20 @@ where
         let mut entries = self.section.entries(self.bases);
         // A damaged length makes everything behind it unreadable; what came before still holds.
         while let Ok(Some(entry)) = entries.next() {
-            let CieOrFde::Fde(partial) = entry else { continue };
+            let CieOrFde::Fde(partial) = entry else {
+                continue;
+            };
             let cie_offset = partial.cie_offset();
             let key: usize = gimli::UnwindOffset::into(cie_offset);
-            let cie = self.cies.entry(key).or_insert_with(|| read_cie(self.section, self.bases, cie_offset));
+            let cie = self
+                .cies
+                .entry(key)
+                .or_insert_with(|| read_cie(self.section, self.bases, cie_offset));
             let Some((cie, prologue)) = cie else { continue };
             let (cie, prologue) = (cie.clone(), *prologue);
-            let Ok(fde) = partial.parse(|_, _, _| Ok(cie.clone())) else { continue };
+            let Ok(fde) = partial.parse(|_, _, _| Ok(cie.clone())) else {
+                continue;
+            };
             if let Some(unit) = self.unit(&fde, &prologue) {
                 units.push(unit);
             }
@@ -99,7 +142,11 @@ where
 
     /// None for an entry that speaks for no byte of the text (discarded functions keep entries
     /// with address 0 in `.debug_frame`).
-    fn unit(&mut self, fde: &FrameDescriptionEntry<Slice<'a>>, prologue: &Prologue) -> Option<Unit> {
+    fn unit(
+        &mut self,
+        fde: &FrameDescriptionEntry<Slice<'a>>,
+        prologue: &Prologue,
+    ) -> Option<Unit> {
         let start = fde.initial_address();
         let end = fde.end_address().min(self.text.end);
         let first = self.text.relative(start).filter(|_| start < end)?;
@@ -109,7 +156,12 @@ where
         } else {
             self.rows_of(fde, prologue, end);
         }
-        Some(Unit { start, end, first_row, rows: self.rows.len() - first_row })
+        Some(Unit {
+            start,
+            end,
+            first_row,
+            rows: self.rows.len() - first_row,
+        })
     }
 
     /// The kernel's frame layout is known only for the real `rt_sigreturn` trampoline. Other code
@@ -118,7 +170,11 @@ where
         let bytes = self.file.bytes_from(start).unwrap_or_default();
         let len = (end - start).min(gaps::MAX_TRAMPOLINE as u64) as usize;
         let bytes = &bytes[..bytes.len().min(len)];
-        let kind = if gaps::find_sigreturn(bytes).is_some() { KIND_SIGNAL } else { KIND_UNSUPPORTED };
+        let kind = if gaps::find_sigreturn(bytes).is_some() {
+            KIND_SIGNAL
+        } else {
+            KIND_UNSUPPORTED
+        };
         Place::plain(kind)
     }
 
@@ -147,14 +203,22 @@ where
     }
 }
 
-fn read_cie<'a, S: UnwindSection<Slice<'a>>>(section: &S, bases: &BaseAddresses, offset: S::Offset) -> Cie<'a> {
+fn read_cie<'a, S: UnwindSection<Slice<'a>>>(
+    section: &S,
+    bases: &BaseAddresses,
+    offset: S::Offset,
+) -> Cie<'a> {
     let cie = section.cie_from_offset(bases, offset).ok()?;
     // Another column would mean code of another processor.
     if cie.return_address_register() != super::cfi::RIP {
         return None;
     }
     let instructions = cie.instructions(section, bases);
-    let prologue =
-        Prologue::evaluate(cie.code_alignment_factor(), cie.data_alignment_factor(), instructions).ok()?;
+    let prologue = Prologue::evaluate(
+        cie.code_alignment_factor(),
+        cie.data_alignment_factor(),
+        instructions,
+    )
+    .ok()?;
     Some((cie, prologue))
 }

@@ -22,7 +22,9 @@ pub(crate) const MAX_TRAMPOLINE: usize = 32;
 
 /// Offset of a signal trampoline in `bytes`.
 pub(crate) fn find_sigreturn(bytes: &[u8]) -> Option<usize> {
-    SIGRETURN.iter().find_map(|code| bytes.windows(code.len()).position(|window| window == *code))
+    SIGRETURN
+        .iter()
+        .find_map(|code| bytes.windows(code.len()).position(|window| window == *code))
 }
 
 /// Length of padding at the start of `bytes`: no-operations of every length that assemblers write,
@@ -43,7 +45,10 @@ pub(crate) fn padding(bytes: &[u8]) -> usize {
 
 /// `[66 …] [2e] 0f 1f /0`, `66 … 90` and `[66] 2e … ` forms of the multi-byte no-operation.
 fn long_nop(bytes: &[u8]) -> Option<usize> {
-    let prefixes = bytes.iter().take_while(|b| matches!(b, 0x66 | 0x2e)).count();
+    let prefixes = bytes
+        .iter()
+        .take_while(|b| matches!(b, 0x66 | 0x2e))
+        .count();
     match bytes[prefixes..] {
         [0x90, ..] => Some(prefixes + 1),
         [0x0f, 0x1f, modrm, ..] => {
@@ -73,10 +78,17 @@ pub(crate) struct Gaps<'data> {
 impl<'data> Gaps<'data> {
     /// Looks at every gap at once: calls from anywhere tell where functions begin.
     pub fn new(file: &ElfFile<'data>, text: TextRange, units: &[Unit]) -> Self {
-        let mut gaps = Gaps { text, code: executable_ranges(file), derived: Vec::new() };
+        let mut gaps = Gaps {
+            text,
+            code: executable_ranges(file),
+            derived: Vec::new(),
+        };
         let unknown = gaps.unknown_code(units);
         gaps.derived = if file.is_go() {
-            unknown.iter().map(|code| (code.start, keeps_frame_pointers(code, text))).collect()
+            unknown
+                .iter()
+                .map(|code| (code.start, keeps_frame_pointers(code, text)))
+                .collect()
         } else {
             derive::rows(file, &gaps.code, &unknown, text)
         };
@@ -86,16 +98,22 @@ impl<'data> Gaps<'data> {
     /// The code of the gaps, without padding around it.
     fn unknown_code(&self, units: &[Unit]) -> Vec<Code<'data>> {
         let starts = std::iter::once(self.text.start).chain(units.iter().map(|u| u.end));
-        let ends = units.iter().map(|u| u.start).chain(std::iter::once(self.text.end));
+        let ends = units
+            .iter()
+            .map(|u| u.start)
+            .chain(std::iter::once(self.text.end));
         let gaps = starts.zip(ends).filter(|(start, end)| start < end);
-        gaps.flat_map(|(start, end)| self.code_in(start..end)).filter_map(Code::without_padding).collect()
+        gaps.flat_map(|(start, end)| self.code_in(start..end))
+            .filter_map(Code::without_padding)
+            .collect()
     }
 
     fn code_in(&self, gap: Range<u64>) -> impl Iterator<Item = Code<'data>> + '_ {
         let first = self.code.partition_point(|code| code.end() <= gap.start);
-        self.code[first..].iter().take_while(move |code| code.start < gap.end).filter_map(move |code| {
-            code.part(gap.start.max(code.start)..gap.end.min(code.end()))
-        })
+        self.code[first..]
+            .iter()
+            .take_while(move |code| code.start < gap.end)
+            .filter_map(move |code| code.part(gap.start.max(code.start)..gap.end.min(code.end())))
     }
 
     /// Appends the rows of the gap from `start` to `end`.
@@ -107,8 +125,13 @@ impl<'data> Gaps<'data> {
             return;
         }
         let mut at = start;
-        let first = self.derived.partition_point(|(address, _)| *address < start);
-        for (address, rows) in self.derived[first..].iter().take_while(|(address, _)| *address < end) {
+        let first = self
+            .derived
+            .partition_point(|(address, _)| *address < start);
+        for (address, rows) in self.derived[first..]
+            .iter()
+            .take_while(|(address, _)| *address < end)
+        {
             self.fill_padding(at, *address, sink);
             rows.iter().for_each(|row| sink.push(*row));
             at = self.code_end(*address, end);
@@ -127,10 +150,9 @@ impl<'data> Gaps<'data> {
         if start >= end {
             return;
         }
-        let is_padding = self
-            .code_in(start..end)
-            .next()
-            .is_some_and(|code| code.start == start && code.end() == end && padding(code.bytes) == code.bytes.len());
+        let is_padding = self.code_in(start..end).next().is_some_and(|code| {
+            code.start == start && code.end() == end && padding(code.bytes) == code.bytes.len()
+        });
         if !is_padding || sink.is_empty() {
             sink.push(Place::plain(KIND_NONE).at((start - self.text.start) as u32));
         }
@@ -141,9 +163,14 @@ impl<'data> Gaps<'data> {
 fn keeps_frame_pointers(code: &Code<'_>, text: TextRange) -> Vec<Row> {
     let mut sink = RowSink::default();
     let mut at = code.start;
-    let mut push = |address: u64, kind| sink.push(Place::plain(kind).at((address - text.start) as u32));
+    let mut push =
+        |address: u64, kind| sink.push(Place::plain(kind).at((address - text.start) as u32));
     push(at, KIND_FP);
-    while let Some(found) = code.bytes.get((at - code.start) as usize..).and_then(find_sigreturn) {
+    while let Some(found) = code
+        .bytes
+        .get((at - code.start) as usize..)
+        .and_then(find_sigreturn)
+    {
         let trampoline = at + found as u64;
         // One byte early: its address is a return address, looked up minus one.
         push((trampoline - 1).max(text.start), KIND_SIGNAL);
@@ -158,12 +185,22 @@ fn executable_ranges<'data>(file: &ElfFile<'data>) -> Vec<Code<'data>> {
     let mut found: Vec<Code<'data>> = file
         .sections()
         .filter(|(_, s)| s.is_executable() && s.stated_address() != 0)
-        .filter_map(|(_, s)| Some(Code { start: s.stated_address(), bytes: s.raw_bytes()? }))
+        .filter_map(|(_, s)| {
+            Some(Code {
+                start: s.stated_address(),
+                bytes: s.raw_bytes()?,
+            })
+        })
         .collect();
     if found.is_empty() {
         let segments = file.segments().filter(|s| s.executable);
         found = segments
-            .filter_map(|s| Some(Code { start: s.stated_address, bytes: file.bytes_from(s.stated_address)? }))
+            .filter_map(|s| {
+                Some(Code {
+                    start: s.stated_address,
+                    bytes: file.bytes_from(s.stated_address)?,
+                })
+            })
             .collect();
     }
     found.retain(|code| code.start.checked_add(code.bytes.len() as u64).is_some());

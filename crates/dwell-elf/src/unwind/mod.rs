@@ -33,7 +33,10 @@ pub(crate) struct TextRange {
 impl TextRange {
     /// Covers every executable segment; empty when there is none.
     fn of(file: &ElfFile<'_>) -> Result<Self, ElfError> {
-        let mut range = TextRange { start: u64::MAX, end: 0 };
+        let mut range = TextRange {
+            start: u64::MAX,
+            end: 0,
+        };
         for segment in file.segments().filter(|s| s.executable && s.mem_size > 0) {
             range.start = range.start.min(segment.stated_address);
             range.end = range.end.max(segment.stated_end());
@@ -42,12 +45,18 @@ impl TextRange {
             return Ok(TextRange { start: 0, end: 0 });
         }
         let len = range.end - range.start;
-        if len > u64::from(u32::MAX) { Err(ElfError::TextTooWide(len)) } else { Ok(range) }
+        if len > u64::from(u32::MAX) {
+            Err(ElfError::TextTooWide(len))
+        } else {
+            Ok(range)
+        }
     }
 
     /// Distance of a stated address in the text from its start.
     fn relative(&self, stated: u64) -> Option<u32> {
-        (self.start..self.end).contains(&stated).then(|| (stated - self.start) as u32)
+        (self.start..self.end)
+            .contains(&stated)
+            .then(|| (stated - self.start) as u32)
     }
 }
 
@@ -62,7 +71,10 @@ pub fn compile(file: &ElfFile<'_>) -> Result<UnwindTable, ElfError> {
 }
 
 /// Like [`compile`], for a caller who keeps the sections for the full stepper as well.
-pub fn compile_with(file: &ElfFile<'_>, sections: &CfiSections<'_>) -> Result<UnwindTable, ElfError> {
+pub fn compile_with(
+    file: &ElfFile<'_>,
+    sections: &CfiSections<'_>,
+) -> Result<UnwindTable, ElfError> {
     let text = TextRange::of(file)?;
     let units = collect::units(file, sections, text)?;
     builder::build(file, text, units)

@@ -1,12 +1,17 @@
 //! Where the call frame information of a file is.
 use crate::ElfFile;
-use gimli::{BaseAddresses, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, ParsedEhFrameHdr};
+use gimli::{
+    BaseAddresses, DebugFrame, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, ParsedEhFrameHdr,
+};
 use object::elf;
 use object::read::elf::ProgramHeader as _;
 use std::borrow::Cow;
 
 /// How gimli reads here.
 pub(crate) type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+/// Largest decompressed `.debug_frame` that is read, bytes; a browser's `.eh_frame` has 30 MiB.
+const MAX_DEBUG_FRAME: u64 = 256 << 20;
 
 /// Bytes of an address on x86-64.
 pub(crate) const ADDRESS_SIZE: u8 = 8;
@@ -31,7 +36,10 @@ struct Placed<'data> {
 
 impl Placed<'_> {
     fn into_owned(self) -> Placed<'static> {
-        Placed { bytes: Cow::Owned(self.bytes.into_owned()), stated: self.stated }
+        Placed {
+            bytes: Cow::Owned(self.bytes.into_owned()),
+            stated: self.stated,
+        }
     }
 }
 
@@ -41,12 +49,12 @@ impl<'data> CfiSections<'data> {
     /// other. It is left out for Go, whose `.debug_frame` does not say where rbp is saved.
     pub fn find(file: &ElfFile<'data>) -> Self {
         let eh_frame_hdr = eh_frame_hdr(file);
-        let eh_frame = eh_frame_by_section(file)
-            .or_else(|| eh_frame_by_header(file, eh_frame_hdr.as_ref()?));
+        let eh_frame =
+            eh_frame_by_section(file).or_else(|| eh_frame_by_header(file, eh_frame_hdr.as_ref()?));
         let debug_frame = file
             .section(".debug_frame")
             .filter(|_| !file.is_go())
-            .and_then(|s| s.bytes().ok())
+            .and_then(|s| s.bytes_up_to(MAX_DEBUG_FRAME).ok())
             .filter(|b| !b.is_empty());
         let address = |name| file.section(name).map(|s| s.stated_address());
         CfiSections {
@@ -65,7 +73,8 @@ impl<'data> CfiSections<'data> {
 
     /// Bytes of call frame information.
     pub fn size(&self) -> usize {
-        self.eh_frame.as_ref().map_or(0, |s| s.bytes.len()) + self.debug_frame.as_ref().map_or(0, |s| s.len())
+        self.eh_frame.as_ref().map_or(0, |s| s.bytes.len())
+            + self.debug_frame.as_ref().map_or(0, |s| s.len())
     }
 
     /// A copy that does not borrow the file.
@@ -97,7 +106,9 @@ impl<'data> CfiSections<'data> {
 
     pub(crate) fn parsed_header(&self) -> Option<ParsedEhFrameHdr<Slice<'_>>> {
         let header = self.eh_frame_hdr.as_ref()?;
-        EhFrameHdr::new(&header.bytes, LittleEndian).parse(&self.bases(), ADDRESS_SIZE).ok()
+        EhFrameHdr::new(&header.bytes, LittleEndian)
+            .parse(&self.bases(), ADDRESS_SIZE)
+            .ok()
     }
 
     pub(crate) fn bases(&self) -> BaseAddresses {
@@ -121,21 +132,38 @@ impl<'data> CfiSections<'data> {
 fn eh_frame_by_section<'data>(file: &ElfFile<'data>) -> Option<Placed<'data>> {
     let section = file.section(".eh_frame")?;
     let bytes = section.bytes().ok().filter(|b| !b.is_empty())?;
-    Some(Placed { bytes, stated: section.stated_address() })
+    Some(Placed {
+        bytes,
+        stated: section.stated_address(),
+    })
 }
 
 fn eh_frame_hdr<'data>(file: &ElfFile<'data>) -> Option<Placed<'data>> {
     let raw = file.raw_segment(elf::PT_GNU_EH_FRAME)?;
-    let bytes = raw.data(object::LittleEndian, file.data()).ok().filter(|b| !b.is_empty())?;
-    Some(Placed { bytes: Cow::Borrowed(bytes), stated: raw.p_vaddr(object::LittleEndian) })
+    let bytes = raw
+        .data(object::LittleEndian, file.data())
+        .ok()
+        .filter(|b| !b.is_empty())?;
+    Some(Placed {
+        bytes: Cow::Borrowed(bytes),
+        stated: raw.p_vaddr(object::LittleEndian),
+    })
 }
 
 /// `.eh_frame_hdr` tells where `.eh_frame` begins but not where it ends: it reaches to a terminator
 /// or, at worst, to the end of its segment.
-fn eh_frame_by_header<'data>(file: &ElfFile<'data>, header: &Placed<'data>) -> Option<Placed<'data>> {
+fn eh_frame_by_header<'data>(
+    file: &ElfFile<'data>,
+    header: &Placed<'data>,
+) -> Option<Placed<'data>> {
     let bases = BaseAddresses::default().set_eh_frame_hdr(header.stated);
-    let parsed = EhFrameHdr::new(&header.bytes, LittleEndian).parse(&bases, ADDRESS_SIZE).ok()?;
+    let parsed = EhFrameHdr::new(&header.bytes, LittleEndian)
+        .parse(&bases, ADDRESS_SIZE)
+        .ok()?;
     let stated = parsed.eh_frame_ptr().direct().ok()?;
     let bytes = file.bytes_from(stated)?;
-    Some(Placed { bytes: Cow::Borrowed(bytes), stated })
+    Some(Placed {
+        bytes: Cow::Borrowed(bytes),
+        stated,
+    })
 }

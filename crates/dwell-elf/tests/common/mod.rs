@@ -29,8 +29,12 @@ pub const FILES: [&str; 14] = [
 ];
 
 /// The part of [`FILES`] that a test fails without.
-pub const ALWAYS: [&str; 4] =
-    ["/bin/bash", "/lib/x86_64-linux-gnu/libc.so.6", "/lib64/ld-linux-x86-64.so.2", "/usr/bin/perl"];
+pub const ALWAYS: [&str; 4] = [
+    "/bin/bash",
+    "/lib/x86_64-linux-gnu/libc.so.6",
+    "/lib64/ld-linux-x86-64.so.2",
+    "/usr/bin/perl",
+];
 
 /// The bytes of a file, none when it is not installed.
 pub fn bytes(path: &str) -> Option<Vec<u8>> {
@@ -44,7 +48,9 @@ pub fn bytes(path: &str) -> Option<Vec<u8>> {
 
 /// Every installed file with its bytes.
 pub fn installed() -> impl Iterator<Item = (&'static str, Vec<u8>)> {
-    FILES.into_iter().filter_map(|path| Some((path, bytes(path)?)))
+    FILES
+        .into_iter()
+        .filter_map(|path| Some((path, bytes(path)?)))
 }
 
 /// Parses, or fails naming the file.
@@ -56,12 +62,22 @@ pub fn parse<'a>(path: &str, data: &'a [u8]) -> ElfFile<'a> {
 pub fn vdso() -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let maps = std::fs::read_to_string("/proc/self/maps").expect("own maps");
-    let line = maps.lines().find(|l| l.ends_with("[vdso]")).expect("a vDSO");
-    let (start, end) = line.split_once(' ').expect("range").0.split_once('-').expect("range");
+    let line = maps
+        .lines()
+        .find(|l| l.ends_with("[vdso]"))
+        .expect("a vDSO");
+    let (start, end) = line
+        .split_once(' ')
+        .expect("range")
+        .0
+        .split_once('-')
+        .expect("range");
     let address = |s| u64::from_str_radix(s, 16).expect("hex");
     let (start, end) = (address(start), address(end));
     let mut image = vec![0; (end - start) as usize];
     let memory = std::fs::File::open("/proc/self/mem").expect("own memory");
-    memory.read_exact_at(&mut image, start).expect("read the vDSO");
+    memory
+        .read_exact_at(&mut image, start)
+        .expect("read the vDSO");
     image
 }

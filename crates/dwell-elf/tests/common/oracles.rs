@@ -35,7 +35,9 @@ pub struct Unwinders {
 impl Unwinders {
     pub fn new(mappings: Vec<Mapping>) -> Self {
         let mut framehop = UnwinderX86_64::new();
-        mappings.iter().for_each(|m| framehop.add_module(framehop_module(m)));
+        mappings
+            .iter()
+            .for_each(|m| framehop.add_module(framehop_module(m)));
         Unwinders {
             table: table_modules(&mappings),
             full: Stepper::new(full_modules(&mappings)),
@@ -55,13 +57,21 @@ impl Unwinders {
             is_return_address: false,
         };
         let mut frames = Vec::new();
-        let end = table_step::walk(&self.table, regs, &mut |a| thread.read(a), MAX_FRAMES, &mut frames);
+        let end = table_step::walk(
+            &self.table,
+            regs,
+            &mut |a| thread.read(a),
+            MAX_FRAMES,
+            &mut frames,
+        );
         Stack { frames, end }
     }
 
     pub fn full(&mut self, registers: &Registers, thread: &Stopped) -> Stack {
         let mut frames = Vec::new();
-        let end = self.full.walk(registers, &mut |a| thread.read(a), MAX_FRAMES, &mut frames);
+        let end = self
+            .full
+            .walk(registers, &mut |a| thread.read(a), MAX_FRAMES, &mut frames);
         Stack { frames, end }
     }
 
@@ -71,7 +81,9 @@ impl Unwinders {
         let pc = get(Registers::RIP);
         let regs = UnwindRegsX86_64::new(pc, get(Registers::RSP), get(Registers::RBP));
         let mut read = |address| thread.read(address).ok_or(());
-        let mut frames = self.framehop.iter_frames(pc, regs, &mut self.cache, &mut read);
+        let mut frames = self
+            .framehop
+            .iter_frames(pc, regs, &mut self.cache, &mut read);
         let mut pcs = Vec::new();
         while let Ok(Some(frame)) = frames.next() {
             pcs.push(frame.address());
@@ -88,7 +100,10 @@ fn framehop_module(m: &Mapping) -> framehop::Module<&'static [u8]> {
     let section = |name: &str| {
         let section = file.section(name)?;
         let bytes = section.raw_bytes()?;
-        Some((section.stated_address()..section.stated_address() + bytes.len() as u64, bytes))
+        Some((
+            section.stated_address()..section.stated_address() + bytes.len() as u64,
+            bytes,
+        ))
     };
     let (text_svma, text) = section(".text").unzip();
     let (eh_frame_svma, eh_frame) = section(".eh_frame").unzip();
@@ -111,7 +126,9 @@ fn framehop_module(m: &Mapping) -> framehop::Module<&'static [u8]> {
 /// The frames that `eu-stack` finds for each thread of a process, by thread id. The process must not
 /// be traced by anybody.
 pub fn eu_stack(pid: i32) -> Vec<(i32, Vec<Frame>)> {
-    let output = Command::new("eu-stack").args(["-q", "-a", "-n", "0", "-p", &pid.to_string()]).output();
+    let output = Command::new("eu-stack")
+        .args(["-q", "-a", "-n", "0", "-p", &pid.to_string()])
+        .output();
     let output = output.expect("eu-stack (package elfutils) is needed for this test");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let mut threads: Vec<(i32, Vec<Frame>)> = Vec::new();
@@ -120,10 +137,15 @@ pub fn eu_stack(pid: i32) -> Vec<(i32, Vec<Frame>)> {
             threads.push((tid.trim_end_matches(':').parse().expect("tid"), Vec::new()));
         } else if let Some(frame) = line.strip_prefix('#') {
             let mut words = frame.split_whitespace().skip(1);
-            let pc = words.next().and_then(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok());
+            let pc = words
+                .next()
+                .and_then(|w| u64::from_str_radix(w.trim_start_matches("0x"), 16).ok());
             let is_return_address = words.next() == Some("-");
             let (_, frames) = threads.last_mut().expect("a thread before its frames");
-            frames.push(Frame { pc: pc.expect("a pc"), is_return_address });
+            frames.push(Frame {
+                pc: pc.expect("a pc"),
+                is_return_address,
+            });
         }
     }
     threads

@@ -27,15 +27,26 @@ impl Image {
         let data: &'static [u8] = data.leak();
         let file = super::parse(path, data);
         let info = UnwindInfo::new(&file).unwrap_or_else(|e| panic!("{path}: {e}"));
-        Box::leak(Box::new(Image { path: path.into(), file, info }))
+        Box::leak(Box::new(Image {
+            path: path.into(),
+            file,
+            info,
+        }))
     }
 
     /// The image of a path, compiled once per test binary.
     pub fn of(path: &str) -> &'static Image {
         static KNOWN: OnceLock<Mutex<HashMap<String, &'static Image>>> = OnceLock::new();
-        let mut known = KNOWN.get_or_init(Mutex::default).lock().expect("no test panics while loading");
+        let mut known = KNOWN
+            .get_or_init(Mutex::default)
+            .lock()
+            .expect("no test panics while loading");
         known.entry(path.into()).or_insert_with(|| {
-            let data = if path == "[vdso]" { super::vdso() } else { std::fs::read(path).expect(path) };
+            let data = if path == "[vdso]" {
+                super::vdso()
+            } else {
+                std::fs::read(path).expect(path)
+            };
             Image::load(path, data)
         })
     }
@@ -65,12 +76,23 @@ impl Target {
             .spawn()
             .unwrap_or_else(|e| panic!("start {}: {e}", program.display()));
         let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("a line");
-        assert_eq!(line.trim(), "ready", "{} did not get ready", program.display());
+        BufReader::new(child.stdout.take().expect("piped"))
+            .read_line(&mut line)
+            .expect("a line");
+        assert_eq!(
+            line.trim(),
+            "ready",
+            "{} did not get ready",
+            program.display()
+        );
         let target = Target { child };
         let deadline = Instant::now() + Duration::from_secs(10);
         while !target.tids().iter().all(|&tid| target.sleeps(tid)) {
-            assert!(Instant::now() < deadline, "{} does not go to sleep", program.display());
+            assert!(
+                Instant::now() < deadline,
+                "{} does not go to sleep",
+                program.display()
+            );
             std::thread::sleep(Duration::from_millis(2));
         }
         target
@@ -83,14 +105,22 @@ impl Target {
     /// The threads, the first one first.
     pub fn tids(&self) -> Vec<i32> {
         let list = std::fs::read_dir(format!("/proc/{}/task", self.pid())).expect("tasks");
-        let mut tids: Vec<i32> =
-            list.map(|e| e.expect("task").file_name().to_string_lossy().parse().expect("tid")).collect();
+        let mut tids: Vec<i32> = list
+            .map(|e| {
+                e.expect("task")
+                    .file_name()
+                    .to_string_lossy()
+                    .parse()
+                    .expect("tid")
+            })
+            .collect();
         tids.sort_unstable();
         tids
     }
 
     fn sleeps(&self, tid: i32) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid())).expect("stat");
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid())).expect("stat");
         let state = stat.rsplit(") ").next().expect("state");
         state.starts_with('S') || state.starts_with('D')
     }
@@ -101,7 +131,10 @@ impl Target {
         ptrace::seize(tid, ptrace::Options::empty()).expect("seize");
         ptrace::interrupt(tid).expect("interrupt");
         waitpid(tid, Some(nix::sys::wait::WaitPidFlag::__WALL)).expect("wait for the stop");
-        Stopped { pid: self.pid(), tid }
+        Stopped {
+            pid: self.pid(),
+            tid,
+        }
     }
 }
 
@@ -129,7 +162,10 @@ impl Stopped {
     /// Starts a program, stopped at its very first instruction. It ends with this thread at the latest.
     pub fn launch(program: &Path, args: &[&str]) -> Self {
         let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::null()).stdout(Stdio::null());
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null());
         // SAFETY: `traceme` is a single system call; it neither allocates nor takes a lock.
         unsafe { command.pre_exec(|| ptrace::traceme().map_err(Into::into)) };
         let pid = command.spawn().expect("start").id() as i32;
@@ -142,8 +178,8 @@ impl Stopped {
     pub fn registers(&self) -> Registers {
         let r = ptrace::getregs(self.tid).expect("registers");
         Registers::from_dwarf_order([
-            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14,
-            r.r15, r.rip,
+            r.rax, r.rdx, r.rcx, r.rbx, r.rsi, r.rdi, r.rbp, r.rsp, r.r8, r.r9, r.r10, r.r11,
+            r.r12, r.r13, r.r14, r.r15, r.rip,
         ])
     }
 
@@ -170,7 +206,9 @@ impl Stopped {
             ptrace::cont(self.tid, None).expect("continue");
             match waitpid(self.tid, None).expect("wait") {
                 WaitStatus::Stopped(_, Signal::SIGTRAP) => break,
-                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => panic!("ended before {address:#x}"),
+                WaitStatus::Exited(..) | WaitStatus::Signaled(..) => {
+                    panic!("ended before {address:#x}")
+                }
                 _ => {}
             }
         }
@@ -202,8 +240,15 @@ impl Stopped {
 
 pub fn read_word(pid: i32, address: u64) -> Option<u64> {
     let mut word = [0; 8];
-    let remote = [RemoteIoVec { base: address as usize, len: 8 }];
-    match process_vm_readv(Pid::from_raw(pid), &mut [IoSliceMut::new(&mut word)], &remote) {
+    let remote = [RemoteIoVec {
+        base: address as usize,
+        len: 8,
+    }];
+    match process_vm_readv(
+        Pid::from_raw(pid),
+        &mut [IoSliceMut::new(&mut word)],
+        &remote,
+    ) {
         Ok(8) => Some(u64::from_le_bytes(word)),
         _ => None,
     }
@@ -224,17 +269,30 @@ fn mapping(line: &str) -> Option<Mapping> {
     if !permissions.contains('x') || !(path.starts_with('/') || path == "[vdso]") {
         return None;
     }
-    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let (start, end) = (
+        u64::from_str_radix(start, 16).ok()?,
+        u64::from_str_radix(end, 16).ok()?,
+    );
     let image = Image::of(path);
     let bias = image.file.mapping_bias(start, offset)?;
-    Some(Mapping { start, end, bias, image })
+    Some(Mapping {
+        start,
+        end,
+        bias,
+        image,
+    })
 }
 
 /// The mappings as the table walk wants them.
 pub fn table_modules(mappings: &[Mapping]) -> Vec<TableModule<'static>> {
     let mut modules: Vec<_> = mappings
         .iter()
-        .map(|m| TableModule { start: m.start, end: m.end, bias: m.bias, table: Some(m.image.info.table()) })
+        .map(|m| TableModule {
+            start: m.start,
+            end: m.end,
+            bias: m.bias,
+            table: Some(m.image.info.table()),
+        })
         .collect();
     modules.sort_by_key(|m| m.start);
     modules
@@ -244,7 +302,12 @@ pub fn table_modules(mappings: &[Mapping]) -> Vec<TableModule<'static>> {
 pub fn full_modules(mappings: &[Mapping]) -> Vec<step::Module<'static>> {
     mappings
         .iter()
-        .map(|m| step::Module { start: m.start, end: m.end, bias: m.bias, info: Some(&m.image.info) })
+        .map(|m| step::Module {
+            start: m.start,
+            end: m.end,
+            bias: m.bias,
+            info: Some(&m.image.info),
+        })
         .collect()
 }
 

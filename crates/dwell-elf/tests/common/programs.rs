@@ -6,7 +6,9 @@ use std::process::Command;
 pub const LEAN: &[&str] = &["-O2", "-fomit-frame-pointer"];
 
 fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name)
 }
 
 fn output(name: &str) -> PathBuf {
@@ -22,13 +24,23 @@ pub fn has(tool: &str) -> bool {
 pub fn compile(tool: &str, source_name: &str, name: &str, flags: &[&str]) -> PathBuf {
     // Tests run at the same time and may share a program: each writes its own and renames it.
     let out = output(name);
-    let own = output(&format!("{name}.{}.{:?}", std::process::id(), std::thread::current().id()));
+    let own = output(&format!(
+        "{name}.{}.{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
     let mut command = Command::new(tool);
-    command.args(flags).arg("-o").arg(&own).arg(source(source_name));
+    command
+        .args(flags)
+        .arg("-o")
+        .arg(&own)
+        .arg(source(source_name));
     if !tool.contains("rustc") {
         command.args(["-lm", "-pthread"]);
     }
-    let result = command.output().unwrap_or_else(|e| panic!("start {tool}: {e}"));
+    let result = command
+        .output()
+        .unwrap_or_else(|e| panic!("start {tool}: {e}"));
     assert!(
         result.status.success(),
         "{command:?} failed:\n{}",

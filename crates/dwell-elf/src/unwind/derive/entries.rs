@@ -45,31 +45,56 @@ impl Entries {
 /// Finds the functions that begin in one of the (sorted) `unknown` pieces of code.
 pub(super) fn find(file: &ElfFile<'_>, all: &[Code<'_>], unknown: &[Code<'_>]) -> Entries {
     if unknown.is_empty() {
-        return Entries { addresses: Vec::new(), data: Vec::new(), program: file.entry() };
+        return Entries {
+            addresses: Vec::new(),
+            data: Vec::new(),
+            program: file.entry(),
+        };
     }
     let is_unknown = |address: u64| {
         let next = unknown.partition_point(|code| code.end() <= address);
         unknown.get(next).is_some_and(|code| code.contains(address))
     };
-    let mut addresses: Vec<u64> =
-        file.symbols().filter(|s| !is_cold_part(s.name)).map(|s| s.address).filter(|&a| is_unknown(a)).collect();
+    let mut addresses: Vec<u64> = file
+        .symbols()
+        .filter(|s| !is_cold_part(s.name))
+        .map(|s| s.address)
+        .filter(|&a| is_unknown(a))
+        .collect();
     addresses.extend(file.entry().filter(|&a| is_unknown(a)));
     let mut data = Vec::new();
     let is_fixed = file.kind() == ElfKind::FixedExecutable;
     let mut budget = MAX_SEARCHED;
-    let is_worth_search = unknown.iter().map(|code| code.bytes.len()).sum::<usize>() >= MIN_WORTH_SEARCH;
+    let is_worth_search =
+        unknown.iter().map(|code| code.bytes.len()).sum::<usize>() >= MIN_WORTH_SEARCH;
     for code in if is_worth_search { all } else { unknown } {
         let searched = &code.bytes[..code.bytes.len().min(budget)];
         budget -= searched.len();
-        references(&Code { bytes: searched, ..*code }, is_fixed, &mut |target| {
-            if is_unknown(target) { &mut addresses } else { &mut data }.push(target);
-        });
+        references(
+            &Code {
+                bytes: searched,
+                ..*code
+            },
+            is_fixed,
+            &mut |target| {
+                if is_unknown(target) {
+                    &mut addresses
+                } else {
+                    &mut data
+                }
+                .push(target);
+            },
+        );
     }
     for list in [&mut addresses, &mut data] {
         list.sort_unstable();
         list.dedup();
     }
-    Entries { addresses, data, program: file.entry() }
+    Entries {
+        addresses,
+        data,
+        program: file.entry(),
+    }
 }
 
 /// `f.cold`, which gcc splits off `f`, begins in the middle of a frame: `f` jumps to it.
@@ -87,8 +112,12 @@ fn references(code: &Code<'_>, is_fixed: bool, found: &mut impl FnMut(u64)) {
         match instruction.code() {
             Code64::Call_rel32_64 => found(instruction.near_branch_target()),
             // Without position independence, code takes addresses by immediates.
-            Code64::Mov_r32_imm32 | Code64::Mov_rm64_imm32 if is_fixed => found(instruction.immediate(1)),
-            Code64::Lea_r64_m if instruction.is_ip_rel_memory_operand() => found(instruction.ip_rel_memory_address()),
+            Code64::Mov_r32_imm32 | Code64::Mov_rm64_imm32 if is_fixed => {
+                found(instruction.immediate(1))
+            }
+            Code64::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
+                found(instruction.ip_rel_memory_address())
+            }
             _ => {}
         }
     }

@@ -27,11 +27,22 @@ enum Bp {
 
 impl Frame {
     /// At the first instruction of a function: only the return address has been pushed.
-    pub const ENTRY: Frame = Frame { height: Some(8), bp: Bp::Callers, saved_bp: None, outermost: false };
+    pub const ENTRY: Frame = Frame {
+        height: Some(8),
+        bp: Bp::Callers,
+        saved_bp: None,
+        outermost: false,
+    };
     /// At the first instruction of a program, which nobody called.
-    pub const OUTERMOST: Frame = Frame { outermost: true, ..Frame::ENTRY };
+    pub const OUTERMOST: Frame = Frame {
+        outermost: true,
+        ..Frame::ENTRY
+    };
     /// At the start of the PLT's common part: a stub has pushed its number.
-    pub const PLT_HEADER: Frame = Frame { height: Some(16), ..Frame::ENTRY };
+    pub const PLT_HEADER: Frame = Frame {
+        height: Some(16),
+        ..Frame::ENTRY
+    };
 
     /// The row that says this; [`KIND_NONE`] where the CFA is not known.
     pub fn place(&self) -> Place {
@@ -49,8 +60,14 @@ impl Frame {
         if let Some(height) = self.height.filter(|&h| h >= 8) {
             return Some(Place::sp(i16::try_from(eighth(height)?).ok()?, bp_off8));
         }
-        let Bp::BelowCfa(distance) = self.bp else { return None };
-        Some(Place { cfa_off8: i16::try_from(eighth(distance)?).ok()?, kind: KIND_BP, bp_off8 })
+        let Bp::BelowCfa(distance) = self.bp else {
+            return None;
+        };
+        Some(Place {
+            cfa_off8: i16::try_from(eighth(distance)?).ok()?,
+            kind: KIND_BP,
+            bp_off8,
+        })
     }
 
     /// The frame after `instruction`, on the way to the next one.
@@ -75,7 +92,8 @@ impl Frame {
 
     fn push(&mut self, instruction: &Instruction) {
         self.grow(-instruction.stack_pointer_increment());
-        let saves = instruction.op0_kind() == OpKind::Register && instruction.op0_register() == Register::RBP;
+        let saves = instruction.op0_kind() == OpKind::Register
+            && instruction.op0_register() == Register::RBP;
         if saves && self.bp == Bp::Callers && self.saved_bp.is_none() {
             self.saved_bp = self.height.map(|h| -h);
         }
@@ -102,7 +120,9 @@ impl Frame {
     fn assign(&mut self, instruction: &Instruction, displacement: i32) {
         let target = instruction.op0_register();
         self.note_stored_bp(instruction);
-        if instruction.op0_kind() != OpKind::Register || !matches!(target.full_register(), Register::RSP | Register::RBP) {
+        if instruction.op0_kind() != OpKind::Register
+            || !matches!(target.full_register(), Register::RSP | Register::RBP)
+        {
             return;
         }
         let distance = self.distance_of(source(instruction), displacement);
@@ -135,7 +155,8 @@ impl Frame {
 
     /// `mov %rbp, …(%rsp)` instead of a `push`.
     fn note_stored_bp(&mut self, instruction: &Instruction) {
-        let stores = instruction.op1_kind() == OpKind::Register && instruction.op1_register() == Register::RBP;
+        let stores = instruction.op1_kind() == OpKind::Register
+            && instruction.op1_register() == Register::RBP;
         if stores && self.bp == Bp::Callers && self.saved_bp.is_none() {
             self.saved_bp = self.slot(instruction, 0).filter(|&offset| offset < 0);
         }
@@ -153,7 +174,11 @@ impl Frame {
         {
             return None;
         }
-        self.distance_of(instruction.memory_base(), instruction.memory_displacement64() as i32)?.checked_neg()
+        self.distance_of(
+            instruction.memory_base(),
+            instruction.memory_displacement64() as i32,
+        )?
+        .checked_neg()
     }
 
     fn height_at_bp(&self, displacement: i32) -> Option<i32> {
@@ -164,11 +189,20 @@ impl Frame {
         if instruction.op0_kind() != OpKind::Register {
             return;
         }
-        let immediate = immediate(instruction).map(|n| if instruction.mnemonic() == Mnemonic::Sub { n } else { -n });
+        let immediate = immediate(instruction).map(|n| {
+            if instruction.mnemonic() == Mnemonic::Sub {
+                n
+            } else {
+                -n
+            }
+        });
         match (instruction.op0_register(), immediate) {
             (Register::RSP, Some(n)) => self.grow(n),
             (Register::RBP, Some(n)) => {
-                self.bp = self.distance_of(Register::RBP, 0).and_then(|d| d.checked_add(n)).map_or(Bp::Other, Bp::BelowCfa);
+                self.bp = self
+                    .distance_of(Register::RBP, 0)
+                    .and_then(|d| d.checked_add(n))
+                    .map_or(Bp::Other, Bp::BelowCfa);
             }
             _ => self.other(instruction),
         }
@@ -215,14 +249,18 @@ impl Frame {
 fn source(instruction: &Instruction) -> Register {
     match (instruction.mnemonic(), instruction.op1_kind()) {
         (Mnemonic::Mov, OpKind::Register) => instruction.op1_register(),
-        (Mnemonic::Lea, _) if instruction.memory_index() == Register::None => instruction.memory_base(),
+        (Mnemonic::Lea, _) if instruction.memory_index() == Register::None => {
+            instruction.memory_base()
+        }
         _ => Register::None,
     }
 }
 
 fn immediate(instruction: &Instruction) -> Option<i32> {
     match instruction.op1_kind() {
-        OpKind::Immediate8to64 | OpKind::Immediate32to64 => i32::try_from(instruction.immediate(1) as i64).ok(),
+        OpKind::Immediate8to64 | OpKind::Immediate32to64 => {
+            i32::try_from(instruction.immediate(1) as i64).ok()
+        }
         _ => None,
     }
 }

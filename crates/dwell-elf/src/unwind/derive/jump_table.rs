@@ -23,16 +23,20 @@ pub(super) fn targets(
     let limit = limit.map_or(MAX_TARGETS, |n| MAX_TARGETS.min(n as usize));
     let is_table = jump.memory_base() == Register::None && jump.memory_index() != Register::None;
     match jump.op0_kind() {
-        OpKind::Memory if is_table => {
-            absolute(file, jump.memory_displacement64()).take_while(inside).take(limit).collect()
-        }
+        OpKind::Memory if is_table => absolute(file, jump.memory_displacement64())
+            .take_while(inside)
+            .take(limit)
+            .collect(),
         // The address taken last is most likely the table's; a wrong one has no target inside.
         OpKind::Register => bases
             .iter()
             .rev()
             .map(|&base| {
                 let room = usize::try_from(entries.room_at(base) / 4).unwrap_or(usize::MAX);
-                relative(file, base).take_while(inside).take(limit.min(room)).collect::<Vec<_>>()
+                relative(file, base)
+                    .take_while(inside)
+                    .take(limit.min(room))
+                    .collect::<Vec<_>>()
             })
             .find(|found| !found.is_empty())
             .unwrap_or_default(),
@@ -43,13 +47,15 @@ pub(super) fn targets(
 /// Entries of 8 bytes: the addresses themselves.
 fn absolute<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
     let bytes = file.bytes_from(table).unwrap_or_default();
-    bytes.chunks_exact(8).map_while(|entry| Some(u64::from_le_bytes(entry.try_into().ok()?)))
+    bytes
+        .chunks_exact(8)
+        .map_while(|entry| Some(u64::from_le_bytes(entry.try_into().ok()?)))
 }
 
 /// Entries of 4 bytes: distances from the table.
 fn relative<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
     let bytes = file.bytes_from(table).unwrap_or_default();
-    bytes
-        .chunks_exact(4)
-        .map_while(move |entry| Some(table.wrapping_add_signed(i32::from_le_bytes(entry.try_into().ok()?).into())))
+    bytes.chunks_exact(4).map_while(move |entry| {
+        Some(table.wrapping_add_signed(i32::from_le_bytes(entry.try_into().ok()?).into()))
+    })
 }

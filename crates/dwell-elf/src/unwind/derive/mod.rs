@@ -46,8 +46,14 @@ impl<'data> Code<'data> {
     pub fn part(&self, range: Range<u64>) -> Option<Self> {
         let first = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
         let last = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
-        let bytes = self.bytes.get(first..last).filter(|bytes| !bytes.is_empty())?;
-        Some(Code { start: range.start, bytes })
+        let bytes = self
+            .bytes
+            .get(first..last)
+            .filter(|bytes| !bytes.is_empty())?;
+        Some(Code {
+            start: range.start,
+            bytes,
+        })
     }
 
     /// Leaves padding at the start out; none when it is all padding.
@@ -93,7 +99,14 @@ fn rows_of(code: &Code<'_>, reached: &[Reached], text: TextRange) -> Vec<Row> {
     let first = reached.partition_point(|r| r.address < code.start);
     let mut sink = RowSink::default();
     let mut at = code.start;
-    for &Reached { address, len, place } in reached[first..].iter().take_while(|r| r.address < code.end()) {
+    for &Reached {
+        address,
+        len,
+        place,
+    } in reached[first..]
+        .iter()
+        .take_while(|r| r.address < code.end())
+    {
         if address > at || sink.is_empty() {
             unreached(code, at, address, text, &mut sink);
         }
@@ -106,7 +119,9 @@ fn rows_of(code: &Code<'_>, reached: &[Reached], text: TextRange) -> Vec<Row> {
 
 /// Bytes that are no code continue the row before when they are padding, else nothing is known.
 fn unreached(code: &Code<'_>, start: u64, end: u64, text: TextRange, sink: &mut RowSink) {
-    let Some(part) = code.part(start..end) else { return };
+    let Some(part) = code.part(start..end) else {
+        return;
+    };
     if part.without_padding().is_some() || sink.is_empty() {
         sink.push(Place::plain(KIND_NONE).at((start - text.start) as u32));
     }
@@ -143,5 +158,8 @@ fn with_trampolines(code: &Code<'_>, text: TextRange, rows: Vec<Row>) -> Vec<Row
 
 /// Both encodings end in `syscall` (0f 05).
 fn trampoline_len(bytes: &[u8]) -> usize {
-    bytes.windows(2).position(|pair| pair == [0x0f, 0x05]).map_or(bytes.len(), |at| at + 2)
+    bytes
+        .windows(2)
+        .position(|pair| pair == [0x0f, 0x05])
+        .map_or(bytes.len(), |at| at + 2)
 }

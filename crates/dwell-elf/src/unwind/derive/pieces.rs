@@ -30,7 +30,9 @@ impl<'data> Pieces<'data> {
             decoder: Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE),
             reached: vec![false; code.bytes.len()],
         };
-        Pieces { list: codes.iter().map(piece).collect() }
+        Pieces {
+            list: codes.iter().map(piece).collect(),
+        }
     }
 
     /// Bytes in all pieces.
@@ -41,7 +43,10 @@ impl<'data> Pieces<'data> {
     pub fn position(&self, address: u64) -> Option<Position> {
         let piece = self.list.partition_point(|p| p.code.end() <= address);
         let code = &self.list.get(piece)?.code;
-        Some(Position { piece, offset: address.checked_sub(code.start)? as usize })
+        Some(Position {
+            piece,
+            offset: address.checked_sub(code.start)? as usize,
+        })
     }
 
     pub fn contains(&self, address: u64) -> bool {
@@ -57,7 +62,9 @@ impl<'data> Pieces<'data> {
     pub fn decode(&mut self, at: Position, instruction: &mut Instruction) -> Option<Position> {
         let address = self.address(at);
         let piece = &mut self.list[at.piece];
-        if piece.reached.get(at.offset) != Some(&false) || piece.decoder.set_position(at.offset).is_err() {
+        if piece.reached.get(at.offset) != Some(&false)
+            || piece.decoder.set_position(at.offset).is_err()
+        {
             return None;
         }
         piece.decoder.set_ip(address);
@@ -70,11 +77,16 @@ impl<'data> Pieces<'data> {
     /// The first byte of `range` that was not reached and is no padding, with the bytes from there on.
     pub fn next_left(&self, range: &Range<u64>) -> Option<(u64, &'data [u8])> {
         let first = self.list.partition_point(|p| p.code.end() <= range.start);
-        self.list[first..].iter().take_while(|p| p.code.start < range.end).find_map(|piece| {
-            let offset = |address: u64| (address.clamp(piece.code.start, piece.code.end()) - piece.code.start) as usize;
-            let at = piece.next_left(offset(range.start)..offset(range.end))?;
-            Some((piece.code.start + at as u64, &piece.code.bytes[at..]))
-        })
+        self.list[first..]
+            .iter()
+            .take_while(|p| p.code.start < range.end)
+            .find_map(|piece| {
+                let offset = |address: u64| {
+                    (address.clamp(piece.code.start, piece.code.end()) - piece.code.start) as usize
+                };
+                let at = piece.next_left(offset(range.start)..offset(range.end))?;
+                Some((piece.code.start + at as u64, &piece.code.bytes[at..]))
+            })
     }
 }
 
@@ -82,7 +94,11 @@ impl Piece<'_> {
     fn next_left(&self, range: Range<usize>) -> Option<usize> {
         let mut at = range.start;
         loop {
-            at += self.reached.get(at..range.end)?.iter().position(|reached| !reached)?;
+            at += self
+                .reached
+                .get(at..range.end)?
+                .iter()
+                .position(|reached| !reached)?;
             match padding(&self.code.bytes[at..range.end]) {
                 0 => return Some(at),
                 skip => at += skip,

@@ -18,12 +18,28 @@ fn compare(path: &str) -> Option<Tally> {
     let compiled = compile(&file).expect("compile");
     let text = TextRange::of(&file).expect("text");
     let section = file.section(".text").expect(".text");
-    let code = Code { start: section.stated_address(), bytes: section.raw_bytes().expect("bytes") };
-    let (_, derived) = rows(&file, &[code], &[code], text).pop().expect("one piece");
-    let derived = UnwindTable { rows: derived, ..compiled.clone() };
+    let code = Code {
+        start: section.stated_address(),
+        bytes: section.raw_bytes().expect("bytes"),
+    };
+    let (_, derived) = rows(&file, &[code], &[code], text)
+        .pop()
+        .expect("one piece");
+    let derived = UnwindTable {
+        rows: derived,
+        ..compiled.clone()
+    };
     let mut tally = Tally::default();
-    for (i, row) in compiled.rows.iter().enumerate().filter(|(_, row)| row.kind == KIND_SP) {
-        let end = compiled.rows.get(i + 1).map_or(text.end, |next| text.start + u64::from(next.pc));
+    for (i, row) in compiled
+        .rows
+        .iter()
+        .enumerate()
+        .filter(|(_, row)| row.kind == KIND_SP)
+    {
+        let end = compiled
+            .rows
+            .get(i + 1)
+            .map_or(text.end, |next| text.start + u64::from(next.pc));
         let start = (text.start + u64::from(row.pc)).max(code.start);
         for pc in start..end.min(code.end()) {
             count(&mut tally, row, derived.lookup(pc));
@@ -48,7 +64,10 @@ fn check(path: &str, same_percent: u64) {
         return;
     };
     let all = tally.same + tally.silent + tally.other;
-    println!("{path}: {tally:?}, {:.3} % the same", 100.0 * tally.same as f64 / all as f64);
+    println!(
+        "{path}: {tally:?}, {:.3} % the same",
+        100.0 * tally.same as f64 / all as f64
+    );
     assert!(tally.same * 100 >= all * same_percent, "{path}: {tally:?}");
 }
 

@@ -66,7 +66,11 @@ impl Walk<'_, '_> {
         let entries = self.entries.all();
         let mut unresolved = Vec::with_capacity(entries.len());
         for &entry in entries {
-            let frame = if self.entries.program == Some(entry) { Frame::OUTERMOST } else { Frame::ENTRY };
+            let frame = if self.entries.program == Some(entry) {
+                Frame::OUTERMOST
+            } else {
+                Frame::ENTRY
+            };
             self.function(entry, frame);
             unresolved.push(self.unresolved.take());
         }
@@ -91,17 +95,25 @@ impl Walk<'_, '_> {
 
     /// Follows instructions one after the other until control leaves for good.
     fn straight(&mut self, start: u64, mut frame: Frame, function: &Range<u64>) {
-        let Some(mut at) = self.pieces.position(start) else { return };
+        let Some(mut at) = self.pieces.position(start) else {
+            return;
+        };
         let mut instruction = Instruction::default();
         let mut address = start;
         self.compared = None;
         loop {
-            let Some(next) = self.pieces.decode(at, &mut instruction) else { return };
+            let Some(next) = self.pieces.decode(at, &mut instruction) else {
+                return;
+            };
             if is_no_program(&instruction) {
                 self.is_broken = true;
                 return;
             }
-            self.reached.push(Reached { address, len: instruction.len() as u8, place: frame.place() });
+            self.reached.push(Reached {
+                address,
+                len: instruction.len() as u8,
+                place: frame.place(),
+            });
             self.remember(&instruction);
             if !self.branch(&instruction, frame, function) {
                 return;
@@ -118,7 +130,8 @@ impl Walk<'_, '_> {
     fn remember(&mut self, instruction: &Instruction) {
         if instruction.mnemonic() == Mnemonic::Cmp && instruction.op0_kind() == OpKind::Register {
             let is_immediate = !matches!(instruction.op1_kind(), OpKind::Register | OpKind::Memory);
-            self.compared = is_immediate.then(|| (instruction.immediate(1) as u32).saturating_add(1));
+            self.compared =
+                is_immediate.then(|| (instruction.immediate(1) as u32).saturating_add(1));
         }
         if instruction.mnemonic() == Mnemonic::Lea && instruction.is_ip_rel_memory_operand() {
             if self.bases.len() == MAX_BASES {
@@ -134,7 +147,10 @@ impl Walk<'_, '_> {
             FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
                 let target = instruction.near_branch_target();
                 let is_tail_call = self.entries.contains(target);
-                if instruction.op0_kind() == OpKind::NearBranch64 && self.pieces.contains(target) && !is_tail_call {
+                if instruction.op0_kind() == OpKind::NearBranch64
+                    && self.pieces.contains(target)
+                    && !is_tail_call
+                {
                     self.pending.push((target, frame));
                 }
                 instruction.flow_control() == FlowControl::ConditionalBranch
@@ -144,7 +160,8 @@ impl Walk<'_, '_> {
                 if targets.is_empty() {
                     self.unresolved = Some(frame);
                 }
-                self.pending.extend(targets.into_iter().map(|target| (target, frame)));
+                self.pending
+                    .extend(targets.into_iter().map(|target| (target, frame)));
                 false
             }
             FlowControl::Return | FlowControl::Exception => false,
@@ -161,10 +178,18 @@ impl Walk<'_, '_> {
         }
         let is_target = |address: u64, is_bounded: bool| {
             // A table of known length may lead to the function's cold part, which can be anywhere.
-            let is_near = function.contains(&address) || is_bounded && !self.entries.contains(address);
+            let is_near =
+                function.contains(&address) || is_bounded && !self.entries.contains(address);
             is_near && self.pieces.contains(address)
         };
-        let targets = jump_table::targets(self.file, self.entries, jump, &self.bases, self.compared, &is_target);
+        let targets = jump_table::targets(
+            self.file,
+            self.entries,
+            jump,
+            &self.bases,
+            self.compared,
+            &is_target,
+        );
         self.table_budget = self.table_budget.saturating_sub(cost + targets.len());
         targets
     }
@@ -192,7 +217,8 @@ impl Walk<'_, '_> {
 
 /// What only data, or a walk that has lost the thread, leads to.
 fn is_no_program(instruction: &Instruction) -> bool {
-    instruction.is_invalid() || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt
+    instruction.is_invalid()
+        || instruction.is_privileged() && instruction.mnemonic() != Mnemonic::Hlt
 }
 
 /// `push disp32(%rip); jmp *disp32(%rip)`: the PLT's common part, which stubs jump to.
