@@ -29,7 +29,8 @@ c_struct! {
         pub cfa_off: i32,
         /// Where the caller's rbp is: at CFA + `bp_off`, or at rbp + `bp_off`, by `bp_kind`.
         pub bp_off: i32,
-        /// `REG_SP` or `REG_BP`.
+        /// `REG_SP`, `REG_BP`, or `REG_LEAF` + DWARF number for a register that is only known in the
+        /// innermost frame (prologues that realign the stack).
         pub cfa_reg: u8,
         /// 1: CFA = *(register + `cfa_off`) + 8·`cfa_add8`.
         pub cfa_deref: u8,
@@ -67,6 +68,9 @@ c_consts! { emit_consts:
     pub const REG_SP: u8 = 0;
     /// `Rule::cfa_reg`: the frame pointer register rbp.
     pub const REG_BP: u8 = 1;
+
+    /// `Rule::cfa_reg`: from here on, DWARF number of a register of the innermost frame.
+    pub const REG_LEAF: u8 = 16;
 
     /// `Rule::bp_kind`: rbp is unchanged.
     pub const BP_SAME: u8 = 0;

@@ -1,5 +1,6 @@
 //! A recording that is written but for its names, and the frames that want one.
 use crate::intern::Place;
+use crate::launch::Launched;
 use crate::state::State;
 use dwell_recording::Writer;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ pub struct Finished {
     /// Modules whose unwind information could not be read.
     pub problems: Vec<String>,
     pub(crate) state: State,
+    /// The launched command, which may outlive its recording.
+    pub launched: Option<Launched>,
 }
 
 /// Frames of one origin that want a name: `(frame, address)`, sorted by address.

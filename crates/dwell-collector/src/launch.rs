@@ -1,10 +1,10 @@
 //! Starting a command that waits until the recording is ready.
 use crate::error::CollectError;
+use crate::preload::find_command;
 use std::ffi::{CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 /// A command that is started, or about to be.
 pub struct Launched {
@@ -73,25 +73,12 @@ impl Launched {
 
     /// Looks whether the command is there at all, as execvp(3) will.
     pub fn check(&self, name: &OsString) -> Result<(), CollectError> {
-        let path = Path::new(name);
-        let failure = |kind| CollectError::Command {
-            command: name.to_string_lossy().into_owned(),
-            error: io::Error::from(kind),
-        };
-        let found = |path: &Path| path.metadata().is_ok_and(|m| m.is_file());
-        if name.as_bytes().contains(&b'/') {
-            return if path.exists() {
-                Ok(())
-            } else {
-                Err(failure(io::ErrorKind::NotFound))
-            };
-        }
-        let folders = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-        let there = std::env::split_paths(&folders).any(|folder| found(&folder.join(path)));
-        if there {
-            Ok(())
-        } else {
-            Err(failure(io::ErrorKind::NotFound))
+        match find_command(name) {
+            Some(_) => Ok(()),
+            None => Err(CollectError::Command {
+                command: name.to_string_lossy().into_owned(),
+                error: io::Error::from_raw_os_error(libc::ENOENT),
+            }),
         }
     }
 

@@ -18,6 +18,7 @@ mod machine;
 mod modules;
 mod outside;
 mod perf;
+mod preload;
 mod processes;
 mod programs;
 mod reasons;
@@ -30,6 +31,7 @@ mod threads;
 
 pub use error::CollectError;
 pub use finished::{Finished, Origin, Unnamed};
+pub use launch::Launched;
 pub use machine::clock_anchor;
 pub use programs::Clock;
 pub use recorder::{

@@ -15,6 +15,7 @@ pub struct Process {
     /// Its executable mappings.
     pub space: AddressSpace,
     renamed_at: u64,
+    alive: u32,
     dirty: bool,
     space_dirty: bool,
 }
@@ -97,6 +98,7 @@ impl Processes {
             row: ProcessRow { process: id, ..row },
             space,
             renamed_at: 0,
+            alive: 0,
             dirty: true,
             space_dirty: false,
         });
@@ -142,6 +144,18 @@ impl Processes {
         process.space.clear_before(process.renamed_at);
         process.space_dirty = true;
         self.read_identity(id);
+    }
+
+    /// One more thread of a process lives.
+    pub fn thread_begins(&mut self, id: u32) {
+        self.processes[id as usize].alive += 1;
+    }
+
+    /// A thread of a process died. True when it was the last: a leader may die before the others.
+    pub fn thread_ends(&mut self, id: u32) -> bool {
+        let alive = &mut self.processes[id as usize].alive;
+        *alive = alive.saturating_sub(1);
+        *alive == 0
     }
 
     /// The process is over.

@@ -3,12 +3,12 @@ use crate::error::CollectError;
 use crate::finished::{Finished, Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::{Launched, pidfd};
-use crate::machine;
 use crate::perf::{MapEvent, MapEvents};
 use crate::programs::{Clock, Programs};
 use crate::records::Record;
 use crate::signals::Signals;
 use crate::state::State;
+use crate::{machine, preload};
 use dwell_abi::events::{self, Config, SWEEP_ADOPT, SWEEP_ALL};
 use dwell_recording::meta::{Machine, Meta, RecorderCost};
 use dwell_recording::{FORMAT_VERSION, Overwrite, Tables, Writer};
@@ -68,6 +68,9 @@ const READ_EVERY: Duration = Duration::from_millis(100);
 /// How often a segment is closed: what a killed recorder can lose.
 const SEGMENT_EVERY: Duration = Duration::from_millis(900);
 
+/// From this many threads on, those that sleep throughout are reported only with every tenth segment.
+const MANY_THREADS: usize = 2000;
+
 /// Why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -97,6 +100,7 @@ pub struct Recorder {
     started: Instant,
     exit_code: Option<i32>,
     write_error: Option<dwell_recording::RecordingError>,
+    segments: u64,
     segments_lost: u64,
     cpu_at_start: u64,
 }
@@ -143,6 +147,7 @@ impl Recorder {
             started: Instant::now(),
             exit_code: None,
             write_error: None,
+            segments: 0,
             segments_lost: 0,
             cpu_at_start: 0,
         };
@@ -185,6 +190,13 @@ impl Recorder {
                 )?;
             }
             self.programs.add_target(pid)?;
+        }
+        if let (Some(_), Target::Command(words)) = (&self.launched, &self.options.target)
+            && let Some(executable) = preload::find_command(&words[0])
+        {
+            for (path, file) in preload::files_of(&executable) {
+                self.state.modules.of_file(&self.programs, file, &path)?;
+            }
         }
         self.state
             .processes
@@ -344,7 +356,10 @@ impl Recorder {
         if let Target::Cgroup(path) = self.options.target.clone() {
             self.adopt_newcomers(&path)?;
         }
-        self.programs.sweep(0)?;
+        // Threads that sleep throughout are reported too, as long as they are few.
+        self.segments += 1;
+        let all = self.state.threads.len() < MANY_THREADS || self.segments.is_multiple_of(10);
+        self.programs.sweep(if all { SWEEP_ALL } else { 0 })?;
         self.pump()?;
         self.state.open_waits(false);
         self.programs.jitter_clock(self.options.period_ns);
@@ -405,6 +420,7 @@ impl Recorder {
             ));
         };
         Ok(Finished {
+            launched: self.launched,
             exit_code: self.exit_code,
             write_error: self.write_error,
             problems: std::mem::take(&mut self.state.modules.problems),

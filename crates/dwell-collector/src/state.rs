@@ -128,7 +128,7 @@ impl State {
         if ended {
             self.flush_owed(thread);
             self.event(time, Some(thread), "exit", String::new());
-            if leader {
+            if self.processes.thread_ends(process) {
                 self.processes.end(programs, process, time, status);
             }
         }
@@ -152,7 +152,7 @@ impl State {
                 process
             }
         };
-        Ok(self.threads.begin(ThreadRow {
+        Ok(self.begin_thread(ThreadRow {
             process,
             tid: record.tid,
             ns_tid: record.ns_tid,
@@ -177,7 +177,7 @@ impl State {
                         record.time,
                     ),
                 };
-                let thread = self.threads.begin(ThreadRow {
+                let thread = self.begin_thread(ThreadRow {
                     process,
                     tid: record.tid,
                     ns_tid: record.ns_tid,
@@ -221,10 +221,15 @@ impl State {
         }
     }
 
+    fn begin_thread(&mut self, row: ThreadRow) -> u32 {
+        self.processes.thread_begins(row.process);
+        self.threads.begin(row)
+    }
+
     /// The first thread of a launched command: its life begins with its exec.
     fn begin_launched(&mut self, record: &TaskRecord, name: &str) -> Option<u32> {
         let process = self.processes.id_of(record.tgid)?;
-        Some(self.threads.begin(ThreadRow {
+        Some(self.begin_thread(ThreadRow {
             process,
             tid: record.tid,
             ns_tid: record.ns_tid,
@@ -253,7 +258,7 @@ impl State {
         };
         let kernel: Vec<u64> = trail.kernel().collect();
         let kernel = self.marks.without_interrupt(&kernel).to_vec();
-        let stack = self.joined_stack(head.tgid, head.end, trail, &kernel);
+        let stack = self.joined_stack(self.process_of(thread), head.end, trail, &kernel);
         self.samples.push(SampleRow {
             time_ns: head.time,
             thread,
@@ -266,8 +271,13 @@ impl State {
     }
 
     /// The number of a stack of a process: its user part from the record, on top the kernel part.
-    fn joined_stack(&mut self, pid: u32, end: u8, trail: Trail<'_>, kernel: &[u64]) -> u32 {
-        let process = self.processes.id_of(pid);
+    fn joined_stack(
+        &mut self,
+        process: Option<u32>,
+        end: u8,
+        trail: Trail<'_>,
+        kernel: &[u64],
+    ) -> u32 {
         let mut end = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
         let mut frames: Vec<u32> = Vec::new();
         match process {
@@ -303,6 +313,11 @@ impl State {
         self.interner.stack(frames, end.name())
     }
 
+    /// A thread's process, which may be over while its other threads' records still come.
+    fn process_of(&self, thread: u32) -> Option<u32> {
+        Some(self.threads.get(thread).row.process)
+    }
+
     fn push_walked(&mut self, process: u32, walked: &Walked, frames: &mut Vec<u32>) {
         for frame in &walked.frames {
             let address = frame.pc.wrapping_sub(u64::from(frame.is_return_address));
@@ -336,15 +351,21 @@ impl State {
         let kernel: Vec<u64> = trail.kernel().collect();
         let (kernel, who) = self.marks.waker(&kernel);
         let kernel = kernel.to_vec();
+        let waker_process = self.processes.id_of(head.tgid);
         let interrupt = match who {
             WakerStack::Task => "",
             WakerStack::Timer => "[timer]",
             WakerStack::Interrupt => "[irq]",
         };
         let stack = if who == WakerStack::Task {
-            self.joined_stack(head.tgid, head.end, trail, &kernel)
+            self.joined_stack(waker_process, head.end, trail, &kernel)
         } else {
-            self.joined_stack(head.tgid, StackEnd::NoUser as u8, Trail::default(), &kernel)
+            self.joined_stack(
+                waker_process,
+                StackEnd::NoUser as u8,
+                Trail::default(),
+                &kernel,
+            )
         };
         self.threads.get_mut(thread).waker = Waker {
             wait: head.seq,
@@ -383,7 +404,7 @@ impl State {
         let kthread = record.site_flags & SITE_KTHREAD != 0;
         let stack = (taken && kthread).then(|| {
             self.joined_stack(
-                record.tgid,
+                self.process_of(thread),
                 StackEnd::NoUser as u8,
                 Trail::default(),
                 &kernel,
@@ -401,7 +422,7 @@ impl State {
         };
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
         for wait in owed {
-            let stack = self.joined_stack(head.tgid, head.end, trail, &wait.kernel);
+            let stack = self.joined_stack(self.process_of(thread), head.end, trail, &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
@@ -467,56 +488,50 @@ impl State {
         });
     }
 
-    /// Threads that wait now: their stack is read from outside. With `closing` the waits themselves
-    /// are written too, as far as they got.
+    /// Threads that wait now: their wait counts as far as it got, and the stack of a long one is read
+    /// from outside. With `closing` the waits themselves are written too.
     pub fn open_waits(&mut self, closing: bool) {
-        let waiting: Vec<u32> = self
-            .threads
-            .iter()
-            .filter(|(_, t)| is_waiting(t, closing))
-            .map(|(id, _)| id)
-            .collect();
+        let waiting = self.threads.iter().filter(|(_, t)| {
+            t.last
+                .as_ref()
+                .is_some_and(|l| l.ended == 0 && l.state != STATE_RUNNING)
+        });
+        let waiting: Vec<u32> = waiting.map(|(id, _)| id).collect();
         for thread in waiting {
             self.open_wait(thread, closing);
         }
     }
 
     fn open_wait(&mut self, thread: u32, closing: bool) {
-        let t = self.threads.get_mut(thread);
-        let Some(last) = t.last.clone() else { return };
-        t.open_wait_seen = Some(last.wait);
-        let process = t.row.process;
-        let site = self.threads.site(thread, (&*last).into());
+        const LONG_NS: u64 = 500_000_000;
+        let Some(last) = self.threads.get(thread).last.clone() else {
+            return;
+        };
         let duration = last.time.saturating_sub(last.since);
-        let blocked = last.state == STATE_BLOCKED;
-        if closing {
-            let (blocked, runnable) = if blocked {
-                (duration, 0)
-            } else {
-                (0, duration)
-            };
-            self.threads.open_wait(site, last.time, blocked, runnable);
+        let (blocked_ns, runnable_ns) = if last.state == STATE_BLOCKED {
+            (duration, 0)
+        } else {
+            (0, duration)
+        };
+        let site = self.threads.site(thread, (&*last).into());
+        self.threads
+            .credit_open(thread, site, &last, blocked_ns, runnable_ns, closing);
+        let user = last.site_flags & SITE_KTHREAD == 0;
+        let wanted = if closing {
+            last.time >= last.next_cut
+        } else {
+            duration >= LONG_NS && self.threads.get(thread).open_wait_seen != Some(last.wait)
+        };
+        if !user || !wanted {
+            return;
         }
-        let kthread = last.site_flags & SITE_KTHREAD != 0;
-        let sampled = last.time >= last.next_cut;
-        let stack = (!kthread && (sampled || !closing)).then(|| {
-            let walked = outside::walk_memory(
-                &self.processes.get(process).space,
-                &self.modules,
-                last.regs,
-                last.tgid,
-            );
-            let mut frames = Vec::new();
-            self.push_walked(process, &walked, &mut frames);
-            frames.reverse();
-            self.interner.stack(frames, walked.end.name())
-        });
-        let Some(stack) = stack else { return };
+        self.threads.get_mut(thread).open_wait_seen = Some(last.wait);
+        let stack = self.stack_from_outside(thread, &last);
         self.samples.push(SampleRow {
             time_ns: last.time,
             thread,
             cpu: 0,
-            state: if blocked {
+            state: if last.state == STATE_BLOCKED {
                 state::BLOCKED
             } else {
                 state::RUNNABLE
@@ -531,21 +546,28 @@ impl State {
             },
         });
         if closing {
-            let (blocked_ns, runnable_ns) = if blocked {
-                (duration, 0)
-            } else {
-                (0, duration)
-            };
+            let start_ns = last.since;
+            let stack = Some(stack);
             self.slices.push(SliceRow {
                 thread,
                 site,
-                start_ns: last.since,
+                start_ns,
                 blocked_ns,
                 runnable_ns,
-                stack: Some(stack),
+                stack,
                 ..SliceRow::default()
             });
         }
+    }
+
+    fn stack_from_outside(&mut self, thread: u32, last: &ThreadRecord) -> u32 {
+        let process = self.threads.get(thread).row.process;
+        let space = &self.processes.get(process).space;
+        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid);
+        let mut frames = Vec::new();
+        self.push_walked(process, &walked, &mut frames);
+        frames.reverse();
+        self.interner.stack(frames, walked.end.name())
     }
 
     // ---- rows ----
@@ -567,21 +589,6 @@ impl State {
             ..Tables::default()
         }
     }
-}
-
-/// A wait long enough that its stack is worth reading from outside, and not read yet.
-fn is_waiting(thread: &crate::threads::Thread, closing: bool) -> bool {
-    const LONG_NS: u64 = 500_000_000;
-    let Some(last) = thread
-        .last
-        .as_ref()
-        .filter(|l| l.ended == 0 && l.state != STATE_RUNNING)
-    else {
-        return false;
-    };
-    closing
-        || (last.time.saturating_sub(last.since) >= LONG_NS
-            && thread.open_wait_seen != Some(last.wait))
 }
 
 fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) -> Place {

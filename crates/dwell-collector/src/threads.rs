@@ -81,6 +81,7 @@ pub struct Thread {
     pub waker: Waker,
     /// The wait in progress whose stack was read from outside already.
     pub open_wait_seen: Option<u32>,
+    open: Option<OpenWait>,
     dirty: bool,
     sites: HashMap<SiteKey, u32>,
     slots: [Slot; SITE_SLOTS as usize],
@@ -93,6 +94,15 @@ struct Slot {
     blocked: u64,
     runnable: u64,
     count: u64,
+}
+
+/// A wait in progress, as far as it was counted.
+#[derive(Clone, Copy, Default)]
+struct OpenWait {
+    wait: u32,
+    site: u32,
+    blocked: u64,
+    runnable: u64,
 }
 
 /// All threads and sites.
@@ -112,6 +122,11 @@ impl Threads {
     }
 
     /// A thread by its number.
+    pub fn get(&self, id: u32) -> &Thread {
+        &self.threads[id as usize]
+    }
+
+    /// A thread by its number, to change.
     pub fn get_mut(&mut self, id: u32) -> &mut Thread {
         &mut self.threads[id as usize]
     }
@@ -136,6 +151,7 @@ impl Threads {
             owed: Vec::new(),
             waker: Waker::default(),
             open_wait_seen: None,
+            open: None,
             dirty: true,
             sites: HashMap::new(),
             slots: Default::default(),
@@ -223,23 +239,65 @@ impl Threads {
         } else {
             Slot::default()
         };
-        let (blocked, runnable) = (
+        let (mut blocked, mut runnable) = (
             now.blocked.saturating_sub(before.blocked),
             now.runnable.saturating_sub(before.runnable),
         );
-        self.add(
+        let count = now.count.saturating_sub(before.count);
+        if count > 0 {
+            // The thread was in that wait until it was over: it is among those counted here.
+            self.debit_open(thread, site, &mut blocked, &mut runnable);
+        }
+        self.add(site, record.time, blocked, runnable, count, record.max);
+    }
+
+    /// Counts a wait in progress as far as it got; what was counted of it before, and will come again
+    /// with the site's sums once it is over, is not counted twice. A recording that ends counts the
+    /// wait itself.
+    pub fn credit_open(
+        &mut self,
+        thread: u32,
+        site: u32,
+        last: &ThreadRecord,
+        blocked: u64,
+        runnable: u64,
+        closing: bool,
+    ) {
+        let before = self.threads[thread as usize]
+            .open
+            .filter(|o| o.wait == last.wait && o.site == site);
+        let before = before.unwrap_or_default();
+        let now = OpenWait {
+            wait: last.wait,
             site,
-            record.time,
             blocked,
             runnable,
-            now.count.saturating_sub(before.count),
-            record.max,
+        };
+        self.threads[thread as usize].open = Some(now);
+        let more = (
+            blocked.saturating_sub(before.blocked),
+            runnable.saturating_sub(before.runnable),
+        );
+        self.add(
+            site,
+            last.time,
+            more.0,
+            more.1,
+            u64::from(closing),
+            blocked + runnable,
         );
     }
 
-    /// Adds the part of a wait that was in progress when the recording ended.
-    pub fn open_wait(&mut self, site: u32, time: u64, blocked: u64, runnable: u64) {
-        self.add(site, time, blocked, runnable, 1, blocked + runnable);
+    /// Takes off sums that are complete what was counted while the wait was in progress.
+    fn debit_open(&mut self, thread: u32, site: u32, blocked: &mut u64, runnable: &mut u64) {
+        let Some(open) = self.threads[thread as usize]
+            .open
+            .take_if(|o| o.site == site)
+        else {
+            return;
+        };
+        *blocked = blocked.saturating_sub(open.blocked);
+        *runnable = runnable.saturating_sub(open.runnable);
     }
 
     fn add(&mut self, site: u32, time: u64, blocked: u64, runnable: u64, count: u64, max: u64) {

@@ -3,7 +3,8 @@ use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
 use crate::{naming, report, terminal};
 use anyhow::{Context, bail};
 use dwell_collector::{
-    Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Options, Recorder, Step, Target,
+    Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Launched, Options, Recorder, Step,
+    Target,
 };
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -48,20 +49,25 @@ pub fn record(command: &RecordCommand) -> anyhow::Result<ExitCode> {
 
 struct Done {
     exit_code: Option<i32>,
+    launched: Option<Launched>,
     elapsed: Duration,
     threads: usize,
     write_error: Option<anyhow::Error>,
 }
 
 impl Done {
-    /// Our exit code is the command's; a recording that lacks something is a failure.
+    /// Our exit code is the command's (one that outlives its recording is waited for); a recording
+    /// that lacks something is a failure.
     fn exit(self) -> anyhow::Result<ExitCode> {
         if let Some(error) = self.write_error {
             return Err(error.context(
                 "part of the recording could not be written; what was written before is readable",
             ));
         }
-        Ok(ExitCode::from(self.exit_code.unwrap_or(0) as u8))
+        let outlives = || self.launched.as_ref()?.exit_code(true);
+        Ok(ExitCode::from(
+            self.exit_code.or_else(outlives).unwrap_or(0) as u8,
+        ))
     }
 }
 
@@ -107,6 +113,7 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
     }
     Ok(Done {
         exit_code: finished.exit_code,
+        launched: finished.launched,
         elapsed,
         threads,
         write_error,

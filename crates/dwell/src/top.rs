@@ -11,7 +11,10 @@ use dwell_report::Answer;
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Rows come about every 0.9 s: a picture is due with those nearest to its time.
+const SEGMENT_SLACK: Duration = Duration::from_millis(500);
 
 /// Shows live where the time goes.
 pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
@@ -33,7 +36,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     })?;
     let mut symbolizer = naming::symbolizer();
     let mut window = Window::default();
-    let mut next = Instant::now() + args.interval;
+    let mut next = Instant::now() + args.interval - SEGMENT_SLACK.min(args.interval);
     let mut pictures = 0;
     loop {
         match recorder.step()? {
@@ -56,7 +59,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
                 if args.pictures.is_some_and(|n| pictures >= n) {
                     return Ok(ExitCode::SUCCESS);
                 }
-                next = Instant::now() + args.interval;
+                next = Instant::now() + args.interval - SEGMENT_SLACK.min(args.interval);
             }
         }
     }
@@ -94,6 +97,7 @@ impl Window {
     /// The tables of the time since the last picture; frames, stacks, names and sites are kept.
     fn take(&mut self) -> Tables {
         let mut tables = self.all.clone();
+        tables.meta.complete = true;
         self.all.site_times.clear();
         self.all.samples.clear();
         self.all.slices.clear();

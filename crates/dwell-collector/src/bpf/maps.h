@@ -75,13 +75,14 @@ struct {
 } ring SEC(".maps");
 
 /* A record is put together in `head` (its end) and `data`: pcs, then a raw stack. */
-#define HEAD_WORDS 14
 #define RAW_REG_WORDS 17
+#define HEAD_WORDS 14
 #define RAW_WORDS (RAW_BYTES / 8)
 struct scratch {
 	u64 window[512]; /* a page of the stack */
 	u64 window_at; /* its address; 1: none */
 	u64 rule_high;
+	u64 leaf[RAW_REG_WORDS]; /* registers of the innermost frame, as in struct RawRegs */
 	u64 fault; /* a read failed */
 	u64 head[HEAD_WORDS];
 	u64 pcs[PCS_MASK + 1 + RAW_REG_WORDS + RAW_WORDS + 512];

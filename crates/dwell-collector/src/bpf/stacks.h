@@ -121,6 +121,7 @@ static __always_inline void user_stack(struct scratch *s, struct StackRecord *r,
 	u.di = regs->di;
 	s->window_at = 1;
 	s->fault = 0;
+	raw_regs(s->leaf, regs);
 	u.maps = bpf_map_lookup_elem(&processes, &tgid);
 	if (u.maps) {
 		u.zero = u.maps->pad;
@@ -394,7 +395,12 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 		r->nr = site->nr;
 		r->fd_kind = site->fd_kind;
 		r->site_flags = site->flags;
-		if (r->state == STATE_BLOCKED)
+		u64 woken = t->wake;
+
+		if (r->state == STATE_BLOCKED && woken >= r->since && woken <= r->time) {
+			r->blocked += woken - r->since;
+			r->runnable += r->time - woken;
+		} else if (r->state == STATE_BLOCKED)
 			r->blocked += r->time - r->since;
 		else
 			r->runnable += r->time - r->since;

@@ -152,6 +152,8 @@ static __always_inline u32 step_signal(struct unwind *u, struct scratch *s)
 	u->sp = read_word(s, mcontext + 120);
 	u->ip = read_word(s, mcontext + 128);
 	u->returned = u->zero;
+	/* The trampoline itself was no caller: the handler returns to it, but nothing called from it. */
+	s->pcs[(u->first + u->n - 1) & PCS_MASK] &= ~(1ull << RETURN_BIT);
 	return s->fault ? END_READ_FAULT : GO_ON;
 }
 
@@ -215,7 +217,13 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		break;
 	case KIND_RULE:
 		rule = find_rule(s, u->table, (u16)off8);
-		cfa = ((u8)s->rule_high == REG_BP ? bp : u->sp) + (i64)(i32)rule;
+		cfa = (u8)s->rule_high == REG_BP ? bp : u->sp;
+		if ((u8)s->rule_high >= REG_LEAF) {
+			if (u->returned)
+				return END_UNSUPPORTED;
+			cfa = s->leaf[s->rule_high & 15];
+		}
+		cfa += (i64)(i32)rule;
 		if ((u8)(s->rule_high >> 8))
 			cfa = read_word(s, cfa) + 8 * (u64)(u8)(s->rule_high >> 24);
 		if ((u8)(s->rule_high >> 16) != BP_SAME)

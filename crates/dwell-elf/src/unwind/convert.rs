@@ -111,6 +111,10 @@ impl Converter<'_> {
         match state.cfa {
             Cfa::Register(RSP, offset) => self.register_place(REG_SP, offset, state.bp),
             Cfa::Register(RBP, offset) => self.register_place(REG_BP, offset, state.bp),
+            // A rule: rows have no room to say which register.
+            Cfa::Register(register, offset) if register.0 < 16 => {
+                self.leaf_place(register.0 as u8, offset, state.bp)
+            }
             Cfa::Register(..) => None,
             Cfa::Expression(expression) => self.expression_place(expression, state.bp),
         }
@@ -126,6 +130,19 @@ impl Converter<'_> {
             cfa_off,
             bp_off,
             cfa_reg,
+            cfa_deref: 0,
+            bp_kind,
+            cfa_add8: 0,
+        }))
+    }
+
+    fn leaf_place(&mut self, register: u8, offset: i64, bp: Saved) -> Option<Place> {
+        let (bp_kind, bp_off) = self.saved_bp(bp)?;
+        let cfa_off = i32::try_from(offset).ok()?;
+        Some(self.rules.place(Rule {
+            cfa_off,
+            bp_off,
+            cfa_reg: REG_LEAF + register,
             cfa_deref: 0,
             bp_kind,
             cfa_add8: 0,

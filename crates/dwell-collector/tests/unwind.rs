@@ -1,0 +1,255 @@
+//! The unwinder of the eBPF programs, compiled natively, walks the stacks of real processes and finds
+//! the frames that the full stepper, the rows in Rust, and framehop find.
+//!
+//! Everything the kernel side reads is laid out by the code that lays it out for the kernel: rows,
+//! rules and index by `cells.rs`, in real (if unused) eBPF maps.
+// `cells.rs` finds these by the names they have in the collector.
+#[allow(dead_code)]
+#[path = "../src/cells.rs"]
+mod cells;
+#[allow(dead_code)]
+#[path = "../src/error.rs"]
+mod error;
+mod native;
+#[path = "native/programs.rs"]
+mod programs;
+// The oracles and the stopped processes are those of the tests of dwell-elf.
+#[path = "../../dwell-elf/tests/common/mod.rs"]
+mod common;
+
+use common::oracles::Unwinders;
+use common::process::{Stopped, Target};
+use dwell_abi::unwind::StackEnd;
+use native::Native;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What all stacks of a program came to.
+#[derive(Debug, Default)]
+struct Tally {
+    stacks: usize,
+    complete: usize,
+    frames: usize,
+    /// Frames where the full stepper says something else.
+    not_full: usize,
+    /// Stacks that framehop walked, too: to their end, by the full stepper's frames.
+    by_framehop: usize,
+    frames_framehop: usize,
+    not_framehop: usize,
+}
+
+/// Number of places at which two lists differ.
+fn differences(a: &[u64], b: &[u64]) -> usize {
+    a.iter().zip(b).filter(|(a, b)| a != b).count() + a.len().abs_diff(b.len())
+}
+
+impl Tally {
+    /// Walks a stopped thread's stack by every unwinder.
+    fn add(&mut self, native: &mut Native, pid: i32, thread: &Stopped, what: &str) {
+        let mut unwinders = Unwinders::new(thread.mappings());
+        let registers = thread.registers();
+        let found = native.walk(&unwinders.mappings, &registers, pid);
+        let rows = unwinders.table(&registers, thread);
+        assert_eq!(
+            found, rows,
+            "{what}: the kernel's unwinder (left) and its rows in Rust (right)"
+        );
+        self.stacks += 1;
+        if found.end != StackEnd::Complete {
+            eprintln!(
+                "    {what}: {:?} after {} frames at {:x?}",
+                found.end,
+                found.frames.len(),
+                found.frames.last()
+            );
+            return;
+        }
+        self.complete += 1;
+        let full = unwinders.full(&registers, thread);
+        let wrong = differences(&found.pcs(), &full.pcs());
+        self.frames += full.frames.len();
+        self.not_full += wrong;
+        if wrong > 0 {
+            eprintln!("    {what}: {wrong} frames differ: {found:x?}, full {full:x?}");
+        }
+        let framehop = unwinders.framehop(&registers, thread);
+        let wrong = differences(&found.pcs(), &framehop);
+        self.by_framehop += 1;
+        self.frames_framehop += full.frames.len();
+        self.not_framehop += wrong;
+    }
+
+    fn print(&self, what: &str) {
+        println!(
+            "{what}: {} stacks, {} complete; {} of {} frames differ from the full stepper, {} of {} from framehop",
+            self.stacks,
+            self.complete,
+            self.not_full,
+            self.frames,
+            self.not_framehop,
+            self.frames_framehop
+        );
+    }
+}
+
+/// Whether framehop can walk a program's stacks: it knows neither signal frames nor frames that gcc
+/// realigned with `alloca`, nor code without call frame information (musl), nor Go's frame pointers.
+#[derive(Clone, Copy, PartialEq)]
+enum Framehop {
+    Can,
+    Cannot,
+}
+
+/// What the comparisons demand.
+fn check(tally: &Tally, what: &str, framehop: Framehop) {
+    tally.print(what);
+    assert!(tally.stacks > 0, "{what}: no stack was taken");
+    assert!(
+        tally.complete as f64 >= tally.stacks as f64 * 0.995 - 1.0,
+        "{what}: only {} of {} stacks are complete",
+        tally.complete,
+        tally.stacks
+    );
+    let wrong = |n: usize, of: usize| n as f64 > of as f64 * 0.001;
+    assert!(
+        !wrong(tally.not_full, tally.frames),
+        "{what}: differs from the full stepper"
+    );
+    if framehop == Framehop::Can {
+        assert!(
+            !wrong(tally.not_framehop, tally.frames_framehop),
+            "{what}: differs from framehop"
+        );
+    }
+}
+
+/// Compiles a program of dwell-elf's tests.
+fn compiled(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dwell-elf/tests/programs");
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let status = std::process::Command::new(compiler)
+        .args(["-O2", "-fomit-frame-pointer"])
+        .args(flags)
+        .arg("-o")
+        .arg(&out)
+        .arg(folder.join(source))
+        .args(["-lm", "-pthread"])
+        .status()
+        .unwrap_or_else(|e| panic!("start {compiler}: {e}"));
+    assert!(status.success(), "{compiler} {source}");
+    out
+}
+
+/// Threads held blocked, in every shape of stack.
+#[test]
+#[ignore = "needs root"]
+fn blocked_threads() {
+    let program = compiled("cc", "stacks.c", "native-stacks", &[]);
+    let mut native = Native::new();
+    for (shape, framehop) in [
+        ("recursion", Framehop::Can),
+        ("big", Framehop::Can),
+        ("alloca", Framehop::Can),
+        ("realign", Framehop::Cannot),
+        ("qsort", Framehop::Can),
+        ("signal", Framehop::Cannot),
+        ("altstack", Framehop::Cannot),
+        ("fault", Framehop::Cannot),
+        ("threads", Framehop::Can),
+    ] {
+        let target = Target::start(&program, &[shape]);
+        let mut tally = Tally::default();
+        for tid in target.tids() {
+            tally.add(&mut native, target.pid(), &target.stop(tid), shape);
+        }
+        check(&tally, shape, framehop);
+    }
+}
+
+/// Stops a running program again and again, wherever it is.
+fn sampled(native: &mut Native, command: &str, stops: usize) -> Tally {
+    // The shell sleeps once, which is when it counts as started; then it becomes the program.
+    let script = format!("echo ready; sleep 0.05; exec {command} >/dev/null 2>&1");
+    let target = Target::start(Path::new("/bin/sh"), &["-c", &script]);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut tally = Tally::default();
+    for i in 0..stops {
+        let tids = target.tids();
+        let thread = target.stop(tids[i % tids.len()]);
+        tally.add(native, target.pid(), &thread, command);
+        drop(thread);
+        // Out of step with everything a program does regularly.
+        std::thread::sleep(Duration::from_micros(500 + (i as u64 * 7919) % 2003));
+    }
+    tally
+}
+
+/// The folder of the test programs (`make programs`).
+fn program(name: &str) -> String {
+    let folder = std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
+        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("../programs"),
+        PathBuf::from,
+    );
+    let path = folder.join(name);
+    assert!(
+        path.exists(),
+        "{} is missing: make programs",
+        path.display()
+    );
+    path.to_string_lossy().into_owned()
+}
+
+/// Programs of ours, stopped at any instruction.
+#[test]
+#[ignore = "needs root"]
+fn running_test_programs() {
+    let mut native = Native::new();
+    for (name, args, framehop) in [
+        ("deep", "recursion 20", Framehop::Can),
+        ("deep", "exceptions 20", Framehop::Can),
+        ("deep", "alloca 20", Framehop::Can),
+        ("signals", "nested 20", Framehop::Cannot),
+        ("signals", "altstack 20", Framehop::Cannot),
+        ("plt", "hot 20", Framehop::Can),
+        ("plt", "resolve 20", Framehop::Cannot),
+        ("vdso", "20", Framehop::Can),
+        ("qsort", "20", Framehop::Can),
+        ("realign", "20", Framehop::Cannot),
+        ("tokio-mix", "20", Framehop::Can),
+        ("gohot", "20", Framehop::Cannot),
+        ("static_musl", "20", Framehop::Cannot),
+    ] {
+        let tally = sampled(&mut native, &format!("{} {args}", program(name)), 150);
+        check(&tally, &format!("{name} {args}"), framehop);
+    }
+}
+
+/// Programs of the distribution, stopped at any instruction.
+#[test]
+#[ignore = "needs root"]
+fn running_programs_of_the_distribution() {
+    let mut native = Native::new();
+    for (path, args) in [
+        ("/usr/games/stockfish", "bench 16 2 99"),
+        (
+            "/usr/bin/perl",
+            "-e 'sub f { my $n = shift; $n < 2 ? $n : f($n-1) + f($n-2) } while (1) { f(20); sort { $b <=> $a } 1..9999; }'",
+        ),
+        (
+            "/usr/bin/python3",
+            "-c 'import json,re\nwhile True:\n re.sub(\"([0-9]+)x\", \"y\", \"12x34x\" * 99); json.dumps(list(range(999))); sorted(range(999), key=lambda x: -x)'",
+        ),
+        ("/usr/bin/openssl", "speed -seconds 20 sha256 aes-128-gcm"),
+        (
+            "/usr/bin/sqlite3",
+            ":memory: 'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT count(*), max(hex(randomblob(9))) FROM n'",
+        ),
+    ] {
+        if !Path::new(path).exists() {
+            eprintln!("{path} is not installed, left out");
+            continue;
+        }
+        let tally = sampled(&mut native, &format!("{path} {args}"), 300);
+        check(&tally, path, Framehop::Can);
+    }
+}
