@@ -5,6 +5,7 @@ use std::ffi::{CString, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A command that is started, or about to be.
 pub struct Launched {
@@ -75,10 +76,14 @@ impl Launched {
     pub fn check(&self, name: &OsString) -> Result<(), CollectError> {
         match find_command(name) {
             Some(_) => Ok(()),
-            None => Err(CollectError::Command {
-                command: name.to_string_lossy().into_owned(),
-                error: io::Error::from_raw_os_error(libc::ENOENT),
-            }),
+            None => {
+                let there = name.as_bytes().contains(&b'/') && Path::new(name).exists();
+                let errno = if there { libc::EACCES } else { libc::ENOENT };
+                Err(CollectError::Command {
+                    command: name.to_string_lossy().into_owned(),
+                    error: io::Error::from_raw_os_error(errno),
+                })
+            }
         }
     }
 

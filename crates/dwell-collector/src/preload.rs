@@ -5,7 +5,7 @@ use object::LittleEndian;
 use object::elf::{DT_NEEDED, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
 use std::collections::HashSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,25 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// The file a command name stands for, as execvp(3) finds it.
 pub fn find_command(name: &OsStr) -> Option<PathBuf> {
-    let found = |path: &Path| path.metadata().is_ok_and(|m| m.is_file());
     if name.as_bytes().contains(&b'/') {
-        return Some(PathBuf::from(name)).filter(|p| found(p));
+        return Some(PathBuf::from(name)).filter(|p| is_executable(p));
     }
     let folders: OsString = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
     std::env::split_paths(&folders)
         .map(|folder| folder.join(name))
-        .find(|p| found(p))
+        .find(|p| is_executable(p))
+}
+
+/// Whether we may execute it.
+pub fn is_executable(path: &Path) -> bool {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else {
+        return false;
+    };
+    // SAFETY: `name` is a NUL-terminated string; the call only looks.
+    let allowed =
+        unsafe { libc::faccessat(libc::AT_FDCWD, name.as_ptr(), libc::X_OK, libc::AT_EACCESS) }
+            == 0;
+    allowed && path.metadata().is_ok_and(|m| m.is_file())
 }
 
 /// The executable, its loader and its libraries, opened.

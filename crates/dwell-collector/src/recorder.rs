@@ -380,7 +380,8 @@ impl Recorder {
             });
         };
         writer.meta_mut().clone_from(&self.meta);
-        if let Err(error) = append(writer, rows).and_then(|()| writer.close_segment()) {
+        let appended = append(writer, rows);
+        if let Err(error) = appended.and(writer.close_segment()) {
             self.segments_lost += 1;
             self.write_error.get_or_insert(error);
         }
@@ -521,17 +522,22 @@ pub enum Step {
     Ended(Ended),
 }
 
+/// Appends all tables, also when one of them fails: the exact sums are small and worth having even
+/// where samples found no room. The first error is returned.
 fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::RecordingError> {
-    writer.append(rows.processes)?;
-    writer.append(rows.threads)?;
-    writer.append(rows.mappings)?;
-    writer.append(rows.frames)?;
-    writer.append(rows.stacks)?;
-    writer.append(rows.sites)?;
-    writer.append(rows.site_times)?;
-    writer.append(rows.samples)?;
-    writer.append(rows.slices)?;
-    writer.append(rows.events)
+    let results = [
+        writer.append(rows.processes),
+        writer.append(rows.threads),
+        writer.append(rows.mappings),
+        writer.append(rows.frames),
+        writer.append(rows.stacks),
+        writer.append(rows.sites),
+        writer.append(rows.site_times),
+        writer.append(rows.samples),
+        writer.append(rows.slices),
+        writer.append(rows.events),
+    ];
+    results.into_iter().collect()
 }
 
 impl Recorder {

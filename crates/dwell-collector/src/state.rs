@@ -427,11 +427,18 @@ impl State {
         }
     }
 
-    /// Waits whose stack will not come any more.
+    /// Waits whose user stack will not come any more: the thread died on its way out. Their kernel
+    /// part is known.
     fn flush_owed(&mut self, thread: u32) {
         for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
-            self.losses.stacks_missing += 1;
-            self.finish_wait(thread, &wait.record, None, &wait.waker);
+            let process = self.process_of(thread);
+            let stack = self.joined_stack(
+                process,
+                StackEnd::NoUser as u8,
+                Trail::default(),
+                &wait.kernel,
+            );
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
 

@@ -3,7 +3,7 @@ mod robust_support;
 
 use dwell_recording::Tables;
 use robust_support::*;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -145,6 +145,8 @@ fn a_killed_recorder_leaves_a_recording_short_of_a_second() {
     for round in 0..10 {
         let mut recorder = recorder(&folder, &["-p", &pid]);
         let objects = attached(&mut recorder);
+        // Before that instant nothing was recorded, so nothing is missing.
+        let began = boottime_ns();
         std::thread::sleep(Duration::from_millis(random.below(2_500)));
         recorder.signal(libc::SIGKILL);
         let killed = boottime_ns();
@@ -153,7 +155,7 @@ fn a_killed_recorder_leaves_a_recording_short_of_a_second() {
         let tables = load(&folder.join("x.dwell"));
         assert!(!tables.meta.complete);
         assert_closed(&tables);
-        let known = known_until(&tables).max(tables.meta.start_ns);
+        let known = known_until(&tables).max(began);
         let missing_ms = killed.saturating_sub(known) / 1_000_000;
         eprintln!(
             "round {round}: {missing_ms} ms missing, {} samples",
@@ -231,13 +233,10 @@ fn a_full_disk_is_told_and_harms_nobody() {
     let disk = SmallDisk::new(&folder, 300);
     let (output, truth) = (disk.0.join("x.dwell"), folder.join("truth.json"));
     let mut command = dwell();
-    command
-        .args(["record", "-F", "999", "-o"])
-        .arg(&output)
-        .arg("--");
+    command.args(["record", "-o"]).arg(&output).arg("--");
     command
         .arg(program("waits"))
-        .args(["--duration", "4", "--rate", "1000", "--dir"]);
+        .args(["--duration", "6", "--dir"]);
     command.arg(folder.path()).arg("--json").arg(&truth);
     let ran = run(&mut command);
     // The target ran to its end and has its answer.
@@ -519,26 +518,14 @@ fn a_storm_of_processes_is_followed() {
     );
     let ran = recorder.end().good();
     let (born, executed) = (number(&ran.text(), "born"), number(&ran.text(), "exec"));
-    let cpu = number(&ran.text(), "cpu");
+    let cpu = serde_json::from_str::<serde_json::Value>(&ran.text()).expect("JSON");
+    let cpu = (cpu["children_cpu_s"].as_f64().expect("a number") * 1e9) as u64;
     let tables = load(&folder.join("x.dwell"));
     assert!(tables.meta.complete);
     assert_closed(&tables);
     assert_eq!(lost_beyond_stacks(&tables), []);
     assert!(tables.meta.recorder.peak_rss_bytes < MEMORY_LIMIT);
-    let parents: Vec<_> = tables
-        .processes
-        .iter()
-        .filter(|p| {
-            p.parent_pid == std::process::id()
-                || p.name == "forkstorm" && p.exit_status.is_some() && p.process == 0
-        })
-        .collect();
-    assert_eq!(
-        tables.processes.len() as u64,
-        born + 1,
-        "{} parents",
-        parents.len()
-    );
+    assert_eq!(tables.processes.len() as u64, born + 1);
     let first = tables
         .processes
         .iter()
@@ -561,11 +548,11 @@ fn a_storm_of_processes_is_followed() {
     assert_eq!(named, executed, "children that executed another program");
     // Processor time of the children, by the kernel's own count (getrusage). It also counts what a
     // child spends after its last switch and within its own creation: some 10 us of 700.
-    let of_child: HashMap<u32, bool> = children.iter().map(|p| (p.process, true)).collect();
+    let of_child: HashSet<u32> = children.iter().map(|p| p.process).collect();
     let threads = tables
         .threads
         .iter()
-        .filter(|t| of_child.contains_key(&t.process));
+        .filter(|t| of_child.contains(&t.process));
     let running: u64 = threads.map(|t| t.running_ns).sum();
     eprintln!("{born} born, running {running} ns, getrusage {cpu} ns");
     assert!(
@@ -661,11 +648,17 @@ fn deleted_programs() {
         assert!(target.is_alive());
         let tables = load(&folder.join("x.dwell"));
         assert_closed(&tables);
-        let whole = tables.stacks.iter().filter(|s| s.end == "complete").count();
+        let weight = |wanted: &dyn Fn(&str) -> bool| -> u64 {
+            let of_stack = |stack: u32| tables.stacks.iter().find(|s| s.stack == stack);
+            let samples = tables.samples.iter();
+            let samples = samples.filter(|s| of_stack(s.stack).is_some_and(|s| wanted(&s.end)));
+            samples.map(|s| s.weight_ns).sum()
+        };
+        let (whole, all) = (weight(&|end| end == "complete"), weight(&|_| true));
+        // In so short a recording one stack is a percent.
         assert!(
-            whole * 100 >= tables.stacks.len() * 99,
-            "{mode}: {whole} of {}",
-            tables.stacks.len()
+            whole > all / 100 * 95,
+            "{mode}: {whole} of {all} ns have whole stacks"
         );
         let text = run_in(&folder, &["report", "x.dwell"]).good().text();
         assert!(text.contains("sleep clock_nanosleep"), "{mode}: {text}");

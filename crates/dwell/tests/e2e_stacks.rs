@@ -44,7 +44,11 @@ fn check_frames(recorded: &Recorded, leaf: &str, wanted: &[&str], seconds: f64) 
             example = names;
         }
     }
-    println!("    {leaf}: {:.3} s, of it wrong {:.6} s", seen as f64 / 1e9, wrong as f64 / 1e9);
+    println!(
+        "    {leaf}: {:.3} s, of it wrong {:.6} s",
+        seen as f64 / 1e9,
+        wrong as f64 / 1e9
+    );
     assert!(
         seen as f64 / 1e9 >= seconds,
         "{leaf} has {:.3} s only",
@@ -112,7 +116,13 @@ fn signal_handlers_and_what_they_interrupt() {
 #[ignore = "needs root"]
 fn callbacks_from_libc() {
     let recorded = complete_program("qsort", &["2"]);
-    let below = ["_start", "main", "sort_numbers", "qsort_r", "compare_numbers"];
+    let below = [
+        "_start",
+        "main",
+        "sort_numbers",
+        "qsort_r",
+        "compare_numbers",
+    ];
     check_frames(&recorded, "compare_numbers", &below, 0.2);
     let rest = [&below[..], &["rest_in_comparison"]].concat();
     check_frames(&recorded, "rest_in_comparison", &rest, 0.1);
@@ -130,7 +140,10 @@ fn the_vdso() {
         if frames.iter().any(|&f| index.frame(f).module == "[vdso]") {
             in_vdso += weight;
             let names = index.user_names(stack);
-            assert!(in_order(&names, &["_start", "main", "read_clock"]), "{names:?}");
+            assert!(
+                in_order(&names, &["_start", "main", "read_clock"]),
+                "{names:?}"
+            );
         }
     }
     // The program says: nearly all of its time.
@@ -145,12 +158,20 @@ fn linkage_stubs_and_lazy_binding() {
     let mut in_stub = 0;
     for (stack, weight) in index.weights() {
         let names = index.user_names(stack);
-        if names.last().is_some_and(|n| n.starts_with("plt_call_") && n.ends_with("@plt")) {
+        if names
+            .last()
+            .is_some_and(|n| n.starts_with("plt_call_") && n.ends_with("@plt"))
+        {
             in_stub += weight;
         }
     }
     assert!(in_stub > 100_000_000, "only {in_stub} ns in linkage stubs");
-    check_frames(&recorded, "call_through_plt", &["_start", "main", "call_through_plt"], 1.0);
+    check_frames(
+        &recorded,
+        "call_through_plt",
+        &["_start", "main", "call_through_plt"],
+        1.0,
+    );
     complete_program("plt", &["resolve", "2"]);
 }
 
@@ -161,8 +182,18 @@ fn realigned_stacks() {
     let pair = ["aligned_locals", "aligned_many_arguments"];
     let mut below = vec!["_start", "main"];
     (0..8).for_each(|_| below.extend([pair[1]]));
-    check_frames(&recorded, "sleep_aligned", &[&below[..], &["sleep_aligned"]].concat(), 0.3);
-    check_frames(&recorded, "compute_aligned", &[&below[..], &["compute_aligned"]].concat(), 0.3);
+    check_frames(
+        &recorded,
+        "sleep_aligned",
+        &[&below[..], &["sleep_aligned"]].concat(),
+        0.3,
+    );
+    check_frames(
+        &recorded,
+        "compute_aligned",
+        &[&below[..], &["compute_aligned"]].concat(),
+        0.3,
+    );
 }
 
 #[test]
@@ -186,12 +217,28 @@ fn children_that_share_memory_or_live_shortly() {
 fn code_that_comes_and_goes() {
     let recorded = complete_program("dlopen", &["2"]);
     for (leaf, helper) in [("late_a", "late_a_sleeps"), ("late_b", "late_b_sleeps")] {
-        check_frames(&recorded, helper, &["_start", "main", "call_late", leaf, helper], 0.2);
+        check_frames(
+            &recorded,
+            helper,
+            &["_start", "main", "call_late", leaf, helper],
+            0.2,
+        );
     }
     let recorded = complete_program("jit", &["2"]);
-    let below = ["_start", "main", "call_jitted", "jitted_outer", "jitted_inner"];
+    let below = [
+        "_start",
+        "main",
+        "call_jitted",
+        "jitted_outer",
+        "jitted_inner",
+    ];
     check_frames(&recorded, "jitted_inner", &below, 0.5);
-    check_frames(&recorded, "from_jit", &[&below[..], &["from_jit"]].concat(), 0.2);
+    check_frames(
+        &recorded,
+        "from_jit",
+        &[&below[..], &["from_jit"]].concat(),
+        0.2,
+    );
 }
 
 #[test]
@@ -201,7 +248,12 @@ fn other_runtimes() {
     complete_program("gohot", &["2"]);
     let recorded = complete_program("static_musl", &["2"]);
     let below = vec!["dig"; 20];
-    check_frames(&recorded, "sleep_statically", &[&below[..], &["sleep_statically"]].concat(), 0.5);
+    check_frames(
+        &recorded,
+        "sleep_statically",
+        &[&below[..], &["sleep_statically"]].concat(),
+        0.5,
+    );
 }
 
 #[test]
@@ -335,7 +387,12 @@ fn a_cxx_compiler() {
         std::fs::write(&source, text).expect("write the source");
         let recorded = launch(&[path, "-O2", "-c", &source, "-o", &scratch.file("it.o")]);
         check_complete("g++ -O2", &recorded);
-        let names: Vec<_> = recorded.tables.processes.iter().map(|p| p.name.as_str()).collect();
+        let names: Vec<_> = recorded
+            .tables
+            .processes
+            .iter()
+            .map(|p| p.name.as_str())
+            .collect();
         assert!(names.contains(&"cc1plus"), "{names:?}");
     }
 }
@@ -364,7 +421,16 @@ fn redis() {
     let scratch = Scratch::new();
     let port = free_port().to_string();
     let dir = scratch.path().to_string_lossy().into_owned();
-    let options = ["--port", &port, "--save", "", "--bind", "127.0.0.1", "--dir", &dir];
+    let options = [
+        "--port",
+        &port,
+        "--save",
+        "",
+        "--bind",
+        "127.0.0.1",
+        "--dir",
+        &dir,
+    ];
     let server = Running::start(Command::new(path).args(options));
     until("redis answers", || answers(&port));
     let load = redis_load(&port, 10.0);
@@ -414,14 +480,20 @@ fn nginx() {
             "end=$(($(date +%s) + {seconds})); while [ $(date +%s) -lt $end ]; do \
              curl -s --compressed -o /dev/null 'http://127.0.0.1:{port}/page.html?[1-300]'; done"
         );
-        Command::new("sh").args(["-c", &script]).status().expect("curl")
+        Command::new("sh")
+            .args(["-c", &script])
+            .status()
+            .expect("curl")
     };
     let recorded = std::thread::scope(|scope| {
         scope.spawn(|| {
             until("nginx answers", || answers(&address));
             load(2);
             let stop = ["-c", &file, "-p", &scratch.file(""), "-s", "quit"];
-            Command::new(path).args(stop).output().expect("nginx -s quit");
+            Command::new(path)
+                .args(stop)
+                .output()
+                .expect("nginx -s quit");
         });
         launch(&[path, "-c", &file, "-p", &scratch.file("")])
     });
@@ -432,7 +504,11 @@ fn nginx() {
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
     let children = std::fs::read_to_string(children).expect("children");
     let mut pids = vec![server.pid()];
-    pids.extend(children.split_whitespace().map(|p| p.parse::<u32>().expect("a pid")));
+    pids.extend(
+        children
+            .split_whitespace()
+            .map(|p| p.parse::<u32>().expect("a pid")),
+    );
     let recorded = std::thread::scope(|scope| {
         scope.spawn(|| load(2));
         attach(&pids, 2.0)
@@ -467,32 +543,65 @@ fn postgres() {
     let as_postgres = |words: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups"]);
-        command.args(words).current_dir(&dir).env("PGHOST", &dir).env("LC_ALL", "C");
+        command
+            .args(words)
+            .current_dir(&dir)
+            .env("PGHOST", &dir)
+            .env("LC_ALL", "C");
         command
     };
     let port = free_port().to_string();
-    Command::new("chown").args(["postgres", &dir]).status().expect("chown");
+    Command::new("chown")
+        .args(["postgres", &dir])
+        .status()
+        .expect("chown");
     let data = scratch.file("data");
     let made = as_postgres(&[&initdb, "-D", &data, "-U", "postgres", "--no-sync"]).output();
     let made = made.expect("initdb");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-    let words = [&server, "-D", &data, "-k", &dir, "-p", &port, "-c", "listen_addresses="];
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
+    let words = [
+        &server,
+        "-D",
+        &data,
+        "-k",
+        &dir,
+        "-p",
+        &port,
+        "-c",
+        "listen_addresses=",
+    ];
     let server = Running::start(&mut as_postgres(&words));
     let socket = scratch.path().join(format!(".s.PGSQL.{port}"));
-    until("postgres answers", || std::os::unix::net::UnixStream::connect(&socket).is_ok());
+    until("postgres answers", || {
+        std::os::unix::net::UnixStream::connect(&socket).is_ok()
+    });
     let bench = |words: &[&str]| {
-        let words = [&[pgbench.as_str(), "-U", "postgres", "-p", &port], words, &["postgres"]];
+        let words = [
+            &[pgbench.as_str(), "-U", "postgres", "-p", &port],
+            words,
+            &["postgres"],
+        ];
         as_postgres(&words.concat())
     };
     until("pgbench fills its tables", || {
-        bench(&["-i", "-q", "-s", "2"]).output().is_ok_and(|o| o.status.success())
+        bench(&["-i", "-q", "-s", "2"])
+            .output()
+            .is_ok_and(|o| o.status.success())
     });
     let load = Running::start(&mut bench(&["-c", "4", "-j", "2", "-T", "10"]));
     std::thread::sleep(Duration::from_millis(500));
     let children = format!("/proc/{0}/task/{0}/children", server.pid());
     let children = std::fs::read_to_string(children).expect("children");
     let mut pids = vec![server.pid(), load.pid()];
-    pids.extend(children.split_whitespace().map(|p| p.parse::<u32>().expect("a pid")));
+    pids.extend(
+        children
+            .split_whitespace()
+            .map(|p| p.parse::<u32>().expect("a pid")),
+    );
     let recorded = attach(&pids, 3.0);
     check_complete("postgres and pgbench (attached)", &recorded);
     drop(load);
@@ -505,7 +614,10 @@ fn postgres() {
             .map(|w| w.to_string_lossy().into_owned()),
     );
     let mut dwell = Command::new(env!("CARGO_BIN_EXE_dwell"));
-    dwell.current_dir(&dir).env("PGHOST", &dir).env("LC_ALL", "C");
+    dwell
+        .current_dir(&dir)
+        .env("PGHOST", &dir)
+        .env("LC_ALL", "C");
     check_complete("pgbench", &record_with(Scratch::new(), dwell, &options));
     drop(server);
 }

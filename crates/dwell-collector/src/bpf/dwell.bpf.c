@@ -123,7 +123,8 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 	s->runnable += more;
 	if (slept) {
 		t->off_blocked -= more;
-		if (early < 0)
+		/* An interrupt and the way out of idleness take microseconds. */
+		if (early < 0 || early > 1000000)
 			early = 0;
 		if (early > (i64)t->off_blocked)
 			early = t->off_blocked;
@@ -143,6 +144,8 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 {
 	bool sleeps = !preempt && prev_state;
 
+	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
+		now = t->since;
 	begin_sums(t);
 	t->running += now - t->since;
 	correct(t, prev, now - t->since);
@@ -161,8 +164,11 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 /* The thread gets a processor: its stay off the processor is complete. */
 static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 now)
 {
-	u64 since = t->since, wake = now, blocked = 0, runnable;
+	u64 since = t->since, wake, blocked = 0, runnable;
 	u32 flags = 0;
+
+	if (now < since)
+		now = since;
 
 	if (t->state == STATE_BLOCKED) {
 		/* Every sleep is ended by a waking. One noted before the switch raced with it. */

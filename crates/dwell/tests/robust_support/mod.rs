@@ -301,9 +301,15 @@ pub fn assert_closed(tables: &Tables) {
 /// A thread that waits while it ends never comes back to its program, where its stack would be taken:
 /// such stacks are missing, and counted. The same goes for stacks that the kernel could not schedule.
 pub fn lost_beyond_stacks(tables: &Tables) -> Vec<(&str, u64)> {
-    let losses = tables.meta.losses.iter().map(|(name, n)| (name.as_str(), *n));
+    let losses = tables
+        .meta
+        .losses
+        .iter()
+        .map(|(name, n)| (name.as_str(), *n));
     losses
-        .filter(|&(name, n)| n > 0 && !matches!(name, "wait_stacks_missing" | "stacks_not_scheduled"))
+        .filter(|&(name, n)| {
+            n > 0 && !matches!(name, "wait_stacks_missing" | "stacks_not_scheduled")
+        })
         .collect()
 }
 

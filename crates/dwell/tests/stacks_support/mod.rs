@@ -29,7 +29,11 @@ pub fn programs() -> PathBuf {
 /// A test program; without it the test fails.
 pub fn program(name: &str) -> String {
     let path = programs().join(name);
-    assert!(path.exists(), "{} is missing: make programs", path.display());
+    assert!(
+        path.exists(),
+        "{} is missing: make programs",
+        path.display()
+    );
     path.to_string_lossy().into_owned()
 }
 
@@ -175,7 +179,11 @@ pub struct Recorded {
 
 /// `dwell record -o … OPTIONS`, to its end.
 pub fn record<S: AsRef<std::ffi::OsStr>>(options: &[S]) -> Recorded {
-    record_with(Scratch::new(), Command::new(env!("CARGO_BIN_EXE_dwell")), options)
+    record_with(
+        Scratch::new(),
+        Command::new(env!("CARGO_BIN_EXE_dwell")),
+        options,
+    )
 }
 
 /// The same in a folder made before, by a command that has its environment set.

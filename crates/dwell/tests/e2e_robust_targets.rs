@@ -1,0 +1,506 @@
+//! What can be recorded, for how long and how often: the whole system, a cgroup, several processes;
+//! and the live view.
+mod robust_support;
+
+use dwell_recording::Tables;
+use robust_support::*;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Starts `dwell record -q -o x.dwell` with the arguments.
+fn recorder(folder: &Scratch, args: &[&str]) -> Process {
+    let mut command = dwell();
+    command.current_dir(folder.path());
+    Process::start(command.args(["record", "-q", "-o", "x.dwell"]).args(args))
+}
+
+/// A program with threads that compute, wait and sleep, which lives until it is dropped.
+fn mixed(folder: &Scratch) -> Process {
+    let mut command = Command::new(program("mixed"));
+    let process = Process::start(
+        command
+            .args(["--seconds", "300", "--dir"])
+            .arg(folder.path()),
+    );
+    until("mixed to start its threads", || {
+        let tasks = format!("/proc/{}/task", process.pid());
+        fs::read_dir(tasks).is_ok_and(|t| t.count() >= 8)
+    });
+    process
+}
+
+fn window_ms(tables: &Tables) -> u64 {
+    (tables.meta.end_ns - tables.meta.start_ns) / 1_000_000
+}
+
+fn pids(tables: &Tables) -> Vec<u32> {
+    let mut pids: Vec<u32> = tables.processes.iter().map(|p| p.pid).collect();
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// The threads of the processes with that id.
+fn threads_of(tables: &Tables, pid: u32) -> Vec<&dwell_recording::rows::ThreadRow> {
+    let of_pid = |process| {
+        tables
+            .processes
+            .iter()
+            .any(|p| p.process == process && p.pid == pid)
+    };
+    tables
+        .threads
+        .iter()
+        .filter(|t| of_pid(t.process))
+        .collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_whole_system() {
+    let folder = Scratch::new();
+    let mut sleepers = Process::start(Command::new(program("sleepers")).arg("100"));
+    sleepers.wait_for_output("}");
+    let mixed = mixed(&folder);
+    let before: Vec<u32> = all_tids();
+    let begun = Instant::now();
+    let ran = recorder(&folder, &["-a", "--duration", "2s"]).end().good();
+    assert_eq!(ran.stderr, "");
+    eprintln!("2 s of the whole system: {:?}", begun.elapsed());
+    let tables = load(&folder.join("x.dwell"));
+    assert!(tables.meta.complete);
+    assert_closed(&tables);
+    // The window is what was asked for; the rest is for a recorder that waits for a processor.
+    assert!(
+        (1_990..2_500).contains(&window_ms(&tables)),
+        "{} ms",
+        window_ms(&tables)
+    );
+    // Every thread that lived throughout is there, and lived throughout.
+    let after = all_tids();
+    let window = tables.meta.end_ns - tables.meta.start_ns;
+    let of_recorder = |tid: u32| before.contains(&tid) && after.contains(&tid);
+    let steady: Vec<u32> = before
+        .iter()
+        .copied()
+        .filter(|&tid| of_recorder(tid))
+        .collect();
+    let missing: Vec<_> = steady
+        .iter()
+        .filter(|&&tid| {
+            let rows = tables.threads.iter().filter(|t| t.tid == tid);
+            let known: u64 = rows.map(|t| t.until_ns - t.start_ns).sum();
+            known < window / 100 * 95 || known > window / 100 * 105
+        })
+        .collect();
+    // Kernel workers are named anew and parked at any time, but their life is a life.
+    assert!(
+        missing.is_empty(),
+        "{missing:?} of {} threads",
+        steady.len()
+    );
+    for (name, pid) in [("mixed", mixed.pid()), ("sleepers", sleepers.pid())] {
+        let process = tables
+            .processes
+            .iter()
+            .find(|p| p.pid == pid)
+            .expect("the process");
+        assert_eq!(process.name, name);
+        assert_eq!(threads_of(&tables, pid).len(), 8);
+    }
+    let slept = threads_of(&tables, sleepers.pid())
+        .iter()
+        .map(|t| t.blocked_ns)
+        .sum::<u64>();
+    assert!(slept > 8 * (window / 100 * 99), "{slept} of {}", 8 * window);
+    // All running time together is no more than the processors had.
+    let running: u64 = tables.threads.iter().map(|t| t.running_ns).sum();
+    let capacity = window * u64::from(tables.meta.machine.cpus);
+    assert!(
+        running <= capacity / 1_000 * 1_001,
+        "{running} of {capacity}"
+    );
+}
+
+/// Ids of all threads of the system.
+fn all_tids() -> Vec<u32> {
+    let number = |e: fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
+    let processes = fs::read_dir("/proc")
+        .expect("/proc")
+        .flatten()
+        .filter_map(number);
+    let threads = processes.map(|pid| fs::read_dir(format!("/proc/{pid}/task")));
+    threads
+        .flatten()
+        .flatten()
+        .flatten()
+        .filter_map(number)
+        .collect()
+}
+
+/// A cgroup, removed with everything in it when dropped.
+struct Cgroup {
+    path: PathBuf,
+    mounted: Option<PathBuf>,
+}
+
+impl Cgroup {
+    fn new(folder: &Scratch) -> Self {
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let mut mounts = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+        let found = mounts.find(|m| m.get(2) == Some(&"cgroup2"));
+        let (root, mounted) = match found {
+            Some(mount) => (PathBuf::from(mount[1]), None),
+            None => {
+                let root = folder.join("cgroup");
+                fs::create_dir(&root).expect("a folder");
+                let mount = ["-t", "cgroup2", "none"];
+                run(Command::new("mount").args(mount).arg(&root)).good();
+                (root.clone(), Some(root))
+            }
+        };
+        let path = root.join(format!("dwell-test-{}", std::process::id()));
+        fs::create_dir(&path).expect("a cgroup");
+        Cgroup { path, mounted }
+    }
+
+    fn add(&self, pid: u32) {
+        fs::write(self.path.join("cgroup.procs"), pid.to_string()).expect("move a process");
+    }
+
+    /// A shell command that starts within the cgroup.
+    fn start(&self, script: &str) -> Process {
+        let procs = self.path.join("cgroup.procs");
+        let script = format!("echo $$ > {}; {script}", procs.display());
+        Process::start(Command::new("sh").args(["-c", &script]))
+    }
+
+    fn members(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
+        text.lines().filter_map(|l| l.parse().ok()).collect()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        for _ in 0..200 {
+            for pid in self.members() {
+                // SAFETY: no memory effects; members of this cgroup are this test's.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+            if fs::remove_dir(&self.path).is_ok() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        if let Some(mount) = &self.mounted {
+            let _ = Command::new("umount").arg("-l").arg(mount).status();
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_cgroup_with_children_and_newcomers() {
+    let folder = Scratch::new();
+    let cgroup = Cgroup::new(&folder);
+    let spin = "while :; do :; done";
+    // A member that computes and starts a child now and then.
+    let member = cgroup.start("while :; do sleep 0.2; done");
+    let outside = Process::start(Command::new("sh").args(["-c", "while :; do sleep 0.2; done"]));
+    let newcomer = Process::start(Command::new("sh").args(["-c", spin]));
+    until("the member to be in", || {
+        cgroup.members().contains(&(member.pid() as i32))
+    });
+    let path = cgroup.path.to_str().expect("UTF-8");
+    let mut recorder = recorder(&folder, &["--cgroup", path, "--duration", "4s"]);
+    until("the recorder to attach", || {
+        KernelObjects::of(recorder.pid()).has("link_id")
+    });
+    std::thread::sleep(Duration::from_millis(500));
+    cgroup.add(newcomer.pid());
+    recorder.end().good();
+    let tables = load(&folder.join("x.dwell"));
+    assert_closed(&tables);
+    let pids = pids(&tables);
+    assert!(pids.contains(&member.pid()), "the member");
+    assert!(pids.contains(&newcomer.pid()), "who was moved in");
+    assert!(!pids.contains(&outside.pid()), "who is not in it");
+    let children = tables
+        .processes
+        .iter()
+        .filter(|p| p.parent_pid == member.pid());
+    // 4 s, and a child each 0.2 s and the time it takes to start; half of them on a busy machine.
+    assert!(
+        children.clone().count() >= 10,
+        "{} children",
+        children.count()
+    );
+    let strangers = tables.processes.iter().filter(|p| {
+        ![member.pid(), newcomer.pid()].contains(&p.pid) && p.parent_pid != member.pid()
+    });
+    assert_eq!(strangers.count(), 0, "{:?}", tables.processes);
+    // It was taken in within a second or so, and computed from then on.
+    let window = tables.meta.end_ns - tables.meta.start_ns;
+    let known: u64 = threads_of(&tables, newcomer.pid())
+        .iter()
+        .map(|t| t.until_ns - t.start_ns)
+        .sum();
+    assert!(known > window / 100 * 45, "{known} of {window}");
+    let whole: u64 = threads_of(&tables, member.pid())
+        .iter()
+        .map(|t| t.until_ns - t.start_ns)
+        .sum();
+    assert!(whole.abs_diff(window) < window / 20, "{whole} of {window}");
+    // The same by its path below the mount, where it is mounted in the usual place.
+    if let Ok(relative) = cgroup.path.strip_prefix("/sys/fs/cgroup") {
+        let relative = relative.to_str().expect("UTF-8");
+        self::recorder(&folder, &["--cgroup", relative, "--duration", "300ms"])
+            .end()
+            .good();
+        assert!(self::pids(&load(&folder.join("x.dwell"))).contains(&member.pid()));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_cgroup_that_is_none() {
+    let folder = Scratch::new();
+    for path in ["/no/such/cgroup", "no-such-cgroup", "/tmp"] {
+        let ran = recorder(&folder, &["--cgroup", path, "--duration", "1s"]).end();
+        let name = Path::new(path)
+            .file_name()
+            .expect("a name")
+            .to_str()
+            .expect("UTF-8");
+        ran.told(name);
+        assert!(!folder.join("x.dwell").exists(), "{path}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn several_processes_until_the_last_has_ended() {
+    let folder = Scratch::new();
+    let short = Process::start(Command::new("sh").args(["-c", "sleep 1"]));
+    let long = Process::start(Command::new("sh").args(["-c", "sleep 2.5"]));
+    let other = Process::start(Command::new("sleep").arg("100"));
+    let processes = [short, long];
+    let text: Vec<String> = processes.iter().map(|p| p.pid().to_string()).collect();
+    let args = ["-p", &text[0], "--pid", &text[1]];
+    let mut recorder = recorder(&folder, &args);
+    let begun = Instant::now();
+    let ids: Vec<u32> = processes.iter().map(Process::pid).collect();
+    // Somebody has to reap them for them to be gone.
+    let reapers: Vec<_> = processes
+        .into_iter()
+        .map(|mut p| std::thread::spawn(move || p.end()))
+        .collect();
+    recorder.end().good();
+    assert!(
+        begun.elapsed() > Duration::from_millis(1_500),
+        "ended with the first"
+    );
+    reapers.into_iter().for_each(|r| drop(r.join()));
+    let tables = load(&folder.join("x.dwell"));
+    assert!(tables.meta.complete);
+    for id in ids {
+        let process = tables
+            .processes
+            .iter()
+            .find(|p| p.pid == id)
+            .expect("the process");
+        assert_eq!(process.exit_status, Some(0));
+        assert!(process.end_ns.is_some());
+    }
+    assert!(!pids(&tables).contains(&other.pid()));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn durations_hold() {
+    let folder = Scratch::new();
+    let target = mixed(&folder);
+    let pid = target.pid().to_string();
+    for (text, ms) in [("1s", 1_000), ("250ms", 250), ("0.02m", 1_200)] {
+        recorder(&folder, &["-p", &pid, "--duration", text])
+            .end()
+            .good();
+        let window = window_ms(&load(&folder.join("x.dwell")));
+        // A tenth of a second is how often the recorder looks, and it may wait for a processor.
+        assert!((ms - 1..ms + 500).contains(&window), "{text}: {window} ms");
+    }
+}
+
+/// Stacks per second of a thread's time: what was asked for, within statistics and the tick's rate.
+#[test]
+#[ignore = "needs root"]
+fn frequencies_hold() {
+    let folder = Scratch::new();
+    let mut target = Process::start(Command::new("sh").args(["-c", "while :; do :; done"]));
+    let pid = target.pid().to_string();
+    for (frequency, clock) in [
+        (99, "tick"),
+        (99, "timer"),
+        (499, "timer"),
+        (999, "timer"),
+        (999, "tick"),
+    ] {
+        let text = frequency.to_string();
+        let args = [
+            "-p",
+            &pid,
+            "--duration",
+            "2s",
+            "-F",
+            &text,
+            "--clock",
+            clock,
+        ];
+        recorder(&folder, &args).end().good();
+        let tables = load(&folder.join("x.dwell"));
+        assert!(
+            tables.meta.period_ns.abs_diff(1_000_000_000 / frequency)
+                <= 1_000_000_000 / frequency / 50
+        );
+        let running: u64 = threads_of(&tables, target.pid())
+            .iter()
+            .map(|t| t.running_ns)
+            .sum();
+        let taken = tables
+            .samples
+            .iter()
+            .filter(|s| s.state == "running")
+            .count() as f64;
+        let wanted = running as f64 / tables.meta.period_ns as f64;
+        // The tick cannot be faster than it is; it then gives all it has.
+        let tick_hz = 1e9 / tick_ns() as f64;
+        let possible = if clock == "tick" {
+            tick_hz * running as f64 / 1e9
+        } else {
+            f64::MAX
+        };
+        let expected = wanted.min(possible);
+        eprintln!("{frequency} Hz by {clock}: {taken} stacks, {expected:.0} expected");
+        // Five standard deviations of a count, and a tenth: timers of the kernel slip on a busy machine.
+        let slack = 5.0 * expected.sqrt() + expected / 10.0;
+        assert!(
+            (taken - expected).abs() < slack,
+            "{frequency} {clock}: {taken}, expected {expected:.0} ± {slack:.0}"
+        );
+    }
+    assert!(target.is_alive());
+}
+
+/// The scheduler's tick: the kernel's CONFIG_HZ shows as the resolution of the coarse clock.
+fn tick_ns() -> i64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: writes one timespec through a valid pointer.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.tv_nsec
+}
+
+/// The live view: as many pictures as asked for, of what there is, and nothing left in the kernel.
+#[test]
+#[ignore = "needs root"]
+fn top_shows_what_happens_now() {
+    let folder = Scratch::new();
+    let mut target = mixed(&folder);
+    let pid = target.pid().to_string();
+    let mut command = dwell();
+    command.current_dir(folder.path());
+    let mut top = Process::start(command.args(["top", "-p", &pid, "-n", "2", "--interval", "1s"]));
+    until("top to attach", || {
+        KernelObjects::of(top.pid()).has("link_id")
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    let objects = KernelObjects::of(top.pid());
+    let ran = top.end().good();
+    objects.assert_gone();
+    let text = ran.text();
+    let pictures: Vec<&str> = text.split("dwell  pid ").skip(1).collect();
+    assert_eq!(pictures.len(), 2, "{text}");
+    for picture in pictures {
+        assert!(picture.starts_with(&pid), "{picture}");
+        assert!(
+            picture.contains("8 threads") && picture.contains("solver"),
+            "{picture}"
+        );
+        assert!(picture.contains("solve_equations"), "names: {picture}");
+        assert!(
+            !picture.contains("cut short;"),
+            "nothing was cut short: {picture}"
+        );
+        // Eight threads, a second or two, each of them all of the time.
+        let line = picture.lines().nth(1).expect("a second line");
+        let seconds: f64 = line
+            .split(' ')
+            .next()
+            .and_then(|s| s.parse().ok())
+            .expect("seconds");
+        assert!((0.9..3.0).contains(&seconds), "{line}");
+        let divides = picture
+            .lines()
+            .find(|l| l.starts_with("How it divides"))
+            .expect("a division");
+        let time: f64 = divides
+            .split_whitespace()
+            .nth(3)
+            .and_then(|s| s.parse().ok())
+            .expect("time");
+        assert!(divides.contains(" s of thread time"), "{divides}");
+        assert!(
+            (time / seconds - 8.0).abs() < 0.8,
+            "{divides} in {seconds} s"
+        );
+    }
+    assert_eq!(
+        fs::read_dir(folder.path())
+            .expect("read")
+            .filter(|e| {
+                e.as_ref()
+                    .is_ok_and(|e| e.path().extension().is_some_and(|e| e == "dwell"))
+            })
+            .count(),
+        0,
+        "top leaves a recording"
+    );
+    assert!(target.is_alive());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn top_of_the_whole_system_and_of_nobody() {
+    let folder = Scratch::new();
+    let target = mixed(&folder);
+    let ran = run(dwell().args(["top", "-n", "1", "--interval", "1s"])).good();
+    let text = ran.text();
+    assert!(text.contains("whole system"), "{text}");
+    assert!(
+        text.contains(&format!("mixed ({})", target.pid())),
+        "{text}"
+    );
+    assert_eq!(text.matches("How it divides").count(), 1, "{text}");
+    let mut child = Process::start(&mut Command::new("true"));
+    child.end().good();
+    let pid = child.pid().to_string();
+    run(dwell().args(["top", "-p", &pid, "-n", "1"])).told(&format!("process {pid}"));
+    // It ends with its target.
+    let mut target = Process::start(Command::new("sleep").arg("2"));
+    let pid = target.pid().to_string();
+    let mut top = Process::start(dwell().args(["top", "-p", &pid]));
+    target.end().good();
+    top.end().good();
+    // And with Ctrl-C.
+    let mut top = Process::start(dwell().args(["top", "-p", &std::process::id().to_string()]));
+    until("top to attach", || {
+        KernelObjects::of(top.pid()).has("link_id")
+    });
+    top.signal(libc::SIGINT);
+    top.end().good();
+}

@@ -1,0 +1,331 @@
+//! Stacks of threads held blocked, frame by frame against `eu-stack`, which is another unwinder of
+//! another project, reads the same memory by ptrace, and has its own symbols.
+mod stacks_support;
+
+use dwell_recording::Tables;
+use dwell_recording::rows::MappingRow;
+use stacks_support::*;
+use std::collections::{BTreeSet, HashMap};
+use std::process::Command;
+use std::time::Duration;
+
+/// A frame of `eu-stack`.
+#[derive(Clone, Debug)]
+struct Truth {
+    /// Actual address; of the call for a return address, as `dwell` has it.
+    address: u64,
+    /// Name of the function, when eu-stack knows one.
+    name: Option<String>,
+}
+
+/// The stacks of all threads of a process, innermost frame first.
+fn eu_stack(pid: u32) -> HashMap<u32, Vec<Truth>> {
+    let output = Command::new("eu-stack")
+        .args(["-a", "-r", "-n", "0", "-p", &pid.to_string()])
+        .output()
+        .expect("eu-stack (package elfutils) is needed for this test");
+    let mut threads: HashMap<u32, Vec<Truth>> = HashMap::new();
+    let mut tid = 0;
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        if let Some(number) = line.strip_prefix("TID ") {
+            tid = number.trim_end_matches(':').parse().expect("a tid");
+            threads.insert(tid, Vec::new());
+        } else if let Some(frame) = line.strip_prefix('#') {
+            // #N 0xADDRESS [- 1] [NAME]
+            let mut words = frame.split_whitespace().skip(1).peekable();
+            let address = words.next().and_then(|w| w.strip_prefix("0x"));
+            let address = address.and_then(|w| u64::from_str_radix(w, 16).ok());
+            let mut address = address.expect("an address");
+            if words.next_if_eq(&"-").is_some() {
+                words.next();
+                address -= 1;
+            }
+            let name: Vec<&str> = words.collect();
+            threads.get_mut(&tid).expect("a thread first").push(Truth {
+                address,
+                name: (!name.is_empty()).then(|| name.join(" ")),
+            });
+        }
+    }
+    threads
+}
+
+/// The loadable segments of an ELF file: offset, stated address, size.
+fn segments(path: &str) -> Vec<(u64, u64, u64)> {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let half = |at: usize| usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+    if bytes.len() < 64 {
+        return Vec::new();
+    }
+    (0..half(56))
+        .map(|i| word(32) as usize + i * half(54))
+        .filter(|&header| bytes[header..header + 4] == 1u32.to_le_bytes())
+        .map(|header| (word(header + 8), word(header + 16), word(header + 32)))
+        .collect()
+}
+
+/// Actual addresses into stated ones of modules, by what a recording says is mapped where.
+struct Addresses<'a> {
+    mappings: Vec<&'a MappingRow>,
+    segments: HashMap<&'a str, Vec<(u64, u64, u64)>>,
+}
+
+impl<'a> Addresses<'a> {
+    fn of(tables: &'a Tables, process: u32) -> Self {
+        let mappings: Vec<_> = tables
+            .mappings
+            .iter()
+            .filter(|m| m.process == process)
+            .collect();
+        let segments = mappings
+            .iter()
+            .filter(|m| m.path.starts_with('/'))
+            .map(|m| (m.path.as_str(), segments(&m.path)))
+            .collect();
+        Addresses { mappings, segments }
+    }
+
+    fn stated(&self, actual: u64) -> (String, u64) {
+        let mapping = self
+            .mappings
+            .iter()
+            .rev()
+            .find(|m| (m.start..m.end).contains(&actual));
+        let Some(m) = mapping else {
+            return ("[unknown]".into(), actual);
+        };
+        let offset = actual - m.start + m.file_offset;
+        let segment = self.segments.get(m.path.as_str()).and_then(|list| {
+            list.iter()
+                .find(|(at, _, size)| (*at..at + size).contains(&offset))
+        });
+        // The vDSO is mapped as stated, from 0.
+        let stated = segment.map_or(offset, |(at, stated, _)| offset - at + stated);
+        (m.path.clone(), stated)
+    }
+}
+
+/// What a comparison came to.
+#[derive(Debug, Default)]
+struct Tally {
+    threads: usize,
+    /// Threads of which `dwell` has no stack with the same innermost frame: they ran on meanwhile.
+    elsewhere: usize,
+    frames: usize,
+    wrong: usize,
+    names: usize,
+    wrong_names: usize,
+}
+
+/// Whether two names may be the same function: eu-stack has names as the linker knows them, cuts
+/// nothing and prefers other aliases (`read`, `__GI___libc_read`).
+fn same_function(dwell: &str, eu_stack: &str) -> bool {
+    fn core(name: &str) -> &str {
+        let name = name.split(['@', '(', '.']).next().unwrap_or(name);
+        let name = name.trim_start_matches('_');
+        let name = name.strip_prefix("GI_").unwrap_or(name);
+        let name = name.trim_start_matches('_');
+        let name = name.strip_prefix("libc_").unwrap_or(name);
+        name.trim_start_matches('_')
+    }
+    let (a, b) = (core(dwell), core(eu_stack));
+    a == b || eu_stack.starts_with("_R") || eu_stack.starts_with("_Z")
+}
+
+/// Compares all threads of a process with a snapshot by eu-stack.
+fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<Truth>>) -> Tally {
+    let tables = &recorded.tables;
+    let index = Index::of(tables);
+    let process = tables.processes.iter().find(|p| p.pid == pid);
+    let process = process.expect("the process is recorded").process;
+    let addresses = Addresses::of(tables, process);
+    let mut tally = Tally::default();
+    for (tid, truth) in truth {
+        let Some(thread) = tables.threads.iter().find(|t| t.tid == *tid) else {
+            panic!("{what}: thread {tid} is not recorded");
+        };
+        tally.threads += 1;
+        let stated: Vec<(String, u64)> =
+            truth.iter().map(|f| addresses.stated(f.address)).collect();
+        let taken: BTreeSet<u32> = tables
+            .samples
+            .iter()
+            .filter(|s| s.thread == thread.thread && s.state == "blocked")
+            .map(|s| s.stack)
+            .collect();
+        let mut best: Option<(usize, Vec<u32>)> = None;
+        for stack in taken {
+            let frames: Vec<u32> = index.stack(stack).frames.iter().rev().copied().collect();
+            let user: Vec<u32> = frames
+                .into_iter()
+                .filter(|&f| index.frame(f).kind != "kernel")
+                .collect();
+            let place = |&f: &u32| {
+                let row = index.frame(f);
+                (row.module.clone(), row.address)
+            };
+            let mine: Vec<(String, u64)> = user.iter().map(place).collect();
+            if mine.first() != stated.first() {
+                continue;
+            }
+            let differ = mine.iter().zip(&stated).filter(|(a, b)| a != b).count();
+            let wrong = differ + mine.len().abs_diff(stated.len());
+            if best.as_ref().is_none_or(|(least, _)| wrong < *least) {
+                best = Some((wrong, user));
+            }
+        }
+        let Some((wrong, user)) = best else {
+            tally.elsewhere += 1;
+            continue;
+        };
+        tally.frames += stated.len();
+        tally.wrong += wrong;
+        if wrong > 0 {
+            let mine: Vec<String> = user.iter().map(|&f| index.name(f)).collect();
+            eprintln!(
+                "    {what}, thread {tid}: {wrong} frames differ:\n    {mine:?}\n    {truth:x?}"
+            );
+            continue;
+        }
+        for (frame, truth) in user.iter().zip(truth) {
+            let (Some(name), [.., symbol]) = (&truth.name, index.symbols(*frame)) else {
+                continue;
+            };
+            tally.names += 1;
+            if !same_function(&symbol.function, name) {
+                tally.wrong_names += 1;
+                eprintln!("    {what}: {} is {name} to eu-stack", symbol.function);
+            }
+        }
+    }
+    println!(
+        "{what}: {} threads ({} elsewhere), {} of {} frames differ, {} of {} names differ",
+        tally.threads, tally.elsewhere, tally.wrong, tally.frames, tally.wrong_names, tally.names
+    );
+    tally
+}
+
+/// Records a process while its threads wait, takes a snapshot by eu-stack, and compares. At least
+/// `share` of the threads must be comparable.
+fn check(what: &str, running: &Running, share: f64) {
+    let pid = running.pid();
+    // Not while it is recorded: eu-stack stops all threads, which is no wait of theirs.
+    let before = eu_stack(pid);
+    let recorded = attach(&[pid], 1.5);
+    let after = eu_stack(pid);
+    let mut total = Tally::default();
+    for truth in [before, after] {
+        let tally = compare(what, &recorded, pid, &truth);
+        total.threads += tally.threads;
+        total.elsewhere += tally.elsewhere;
+        total.frames += tally.frames;
+        total.wrong += tally.wrong;
+        total.names += tally.names;
+        total.wrong_names += tally.wrong_names;
+    }
+    assert!(
+        (total.threads - total.elsewhere) as f64 >= share * total.threads as f64,
+        "{what}: too few threads could be compared: {total:?}"
+    );
+    assert!(total.frames > 0, "{what}: nothing was compared");
+    // At least 99.9 % of the frames are equal.
+    assert!(total.wrong * 1000 <= total.frames, "{what}: {total:?}");
+    // Aliases that the two programs choose differently are not all known here.
+    assert!(total.wrong_names * 20 <= total.names, "{what}: {total:?}");
+}
+
+/// Threads that sleep throughout: `dwell` reads their stacks from outside.
+#[test]
+#[ignore = "needs root"]
+fn threads_that_never_switch() {
+    let (running, _) = Running::start_ready(Command::new(program("sleepers")).arg("60"));
+    check("sleepers", &running, 1.0);
+    drop(running);
+    let (running, _) =
+        Running::start_ready(Command::new(program("manythreads")).args(["pool", "200", "60"]));
+    // Ten of its threads work now and then.
+    check("manythreads", &running, 0.9);
+    for (path, args) in [
+        ("/usr/bin/python3", &["-c", PYTHON_WAITS, "600"][..]),
+        (
+            "/usr/bin/perl",
+            &[
+                "-e",
+                "sub f { my $n = shift; $n ? f($n - 1) : sleep 600 } f(50)",
+            ],
+        ),
+        (
+            "/bin/bash",
+            &[
+                "-c",
+                "f() { if [ $1 -gt 0 ]; then f $(($1-1)); else sleep 600 & wait; fi; }; f 20",
+            ],
+        ),
+    ] {
+        if installed(path) {
+            let running = Running::start(Command::new(path).args(args));
+            std::thread::sleep(Duration::from_millis(700));
+            check(path, &running, 1.0);
+        }
+    }
+}
+
+const PYTHON_WAITS: &str = "
+import sys, time, threading, select, socket, queue
+pause = float(sys.argv[1])
+a, b = socket.socketpair()
+def sleeps():
+    while True: time.sleep(pause)
+def polls():
+    while True: select.select([a], [], [], pause)
+def callback(n):
+    return sorted([2, 1], key=lambda x: time.sleep(pause)) if n == 0 else callback(n - 1)
+def calls():
+    while True: callback(30)
+for f in (sleeps, polls, calls):
+    threading.Thread(target=f, daemon=True).start()
+threading.Event().wait()
+";
+
+/// Threads that wait again and again at the same place: their stacks are unwound in the kernel.
+#[test]
+#[ignore = "needs root"]
+fn threads_that_wait_again_and_again() {
+    let commands: [(&str, &[&str]); 4] = [
+        ("/usr/bin/python3", &["-c", PYTHON_WAITS, "0.05"]),
+        (
+            "/usr/bin/perl",
+            &[
+                "-e",
+                "sub f { my $n = shift; $n ? f($n - 1) : select(undef, undef, undef, 0.05) } while (1) { f(50) }",
+            ],
+        ),
+        ("/usr/bin/redis-server", &["--port", "0", "--save", ""]),
+        (
+            "/usr/bin/python3",
+            &["-c", "import time\nwhile True: time.sleep(0.02)"],
+        ),
+    ];
+    for (path, args) in commands {
+        if installed(path) {
+            let running = Running::start(Command::new(path).args(args));
+            std::thread::sleep(Duration::from_millis(700));
+            check(&format!("{path} (switching)"), &running, 0.5);
+        }
+    }
+    for (name, args, share) in [
+        ("signals", &["asleep", "60"][..], 0.3),
+        ("deep", &["recursion", "60"], 0.3),
+        ("deep", &["frames", "60"], 0.3),
+        ("deep", &["alloca", "60"], 0.3),
+        ("qsort", &["60"], 0.0),
+        ("realign", &["60"], 0.3),
+        ("tokio-mix", &["60"], 0.3),
+        ("chain", &["10000"], 0.3),
+    ] {
+        let running = Running::start(Command::new(program(name)).args(args));
+        std::thread::sleep(Duration::from_millis(700));
+        check(&format!("{name} {}", args.join(" ")), &running, share);
+    }
+}
