@@ -6,6 +6,7 @@ use dwell_recording::Tables;
 use dwell_recording::rows::MappingRow;
 use stacks_support::*;
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -127,7 +128,7 @@ fn same_function(dwell: &str, eu_stack: &str) -> bool {
         let name = name.strip_prefix("GI_").unwrap_or(name);
         let name = name.trim_start_matches('_');
         let name = name.strip_prefix("libc_").unwrap_or(name);
-        name.trim_start_matches('_')
+        name.trim_start_matches('_').trim_end_matches("_impl")
     }
     let (a, b) = (core(dwell), core(eu_stack));
     a == b || eu_stack.starts_with("_R") || eu_stack.starts_with("_Z")
@@ -143,7 +144,8 @@ fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<T
     let mut tally = Tally::default();
     for (tid, truth) in truth {
         let Some(thread) = tables.threads.iter().find(|t| t.tid == *tid) else {
-            panic!("{what}: thread {tid} is not recorded");
+            let known: Vec<_> = tables.threads.iter().map(|t| (t.tid, &t.name)).collect();
+            panic!("{what}: thread {tid} is not recorded: {known:?}");
         };
         tally.threads += 1;
         let stated: Vec<(String, u64)> =
@@ -211,7 +213,11 @@ fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<T
 fn check(what: &str, running: &Running, share: f64) {
     let pid = running.pid();
     // Not while it is recorded: eu-stack stops all threads, which is no wait of theirs.
-    let before = eu_stack(pid);
+    let mut before = eu_stack(pid);
+    // To be stopped ends some waits (epoll_wait returns EINTR), and with them maybe a thread.
+    std::thread::sleep(Duration::from_millis(100));
+    let lives = |tid: &u32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+    before.retain(|tid, _| lives(tid));
     let recorded = attach(&[pid], 1.5);
     let after = eu_stack(pid);
     let mut total = Tally::default();

@@ -109,44 +109,57 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 	bool slept = !(s->flags & SITE_PREEMPTED);
 	u64 delay = run_delay(prev), exec = prev->se.sum_exec_runtime;
 	i64 more = (i64)(delay - t->delay_seen - t->off_runnable);
-	i64 early = (i64)(exec - t->exec_seen - on);
+	i64 early = (i64)(exec - t->exec_seen - on), from_sleep;
 
 	t->delay_seen = delay;
 	t->exec_seen = exec;
 	if (!bpf_core_field_exists(prev->sched_info) || !t->off_runnable)
 		return;
-	if (more > (i64)(slept ? t->off_blocked : on))
-		more = slept ? t->off_blocked : on;
 	if (more < -(i64)t->off_runnable)
 		more = -(i64)t->off_runnable;
+	/* What does not come out of the sleep comes out of running time: a stall before the switch. */
+	from_sleep = !slept ? 0 : more > (i64)t->off_blocked ? t->off_blocked : more;
+	if (more - from_sleep > (i64)t->running)
+		more = from_sleep + t->running;
 	t->runnable += more;
 	s->runnable += more;
+	t->running -= more - from_sleep;
+	t->blocked -= from_sleep;
+	s->blocked -= from_sleep;
 	if (slept) {
-		t->off_blocked -= more;
+		t->off_blocked -= from_sleep;
 		/* An interrupt and the way out of idleness take microseconds. */
 		if (early < 0 || early > 1000000)
 			early = 0;
 		if (early > (i64)t->off_blocked)
 			early = t->off_blocked;
-		t->blocked -= more + early;
-		s->blocked -= more + early;
+		t->blocked -= early;
+		s->blocked -= early;
 		t->running += early;
-	} else {
-		t->running -= more;
 	}
 	s->dirty = 1;
 	t->off_runnable = 0;
 }
+
+/* From the end of a thread's work to the switch: microseconds; what is more was stolen by the host. */
+#define TAIL_MAX_NS 10000
 
 /* The thread leaves the processor. */
 static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool preempt,
 				       u32 prev_state, u64 now)
 {
 	bool sleeps = !preempt && prev_state;
+	i64 tail;
 
 	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
 	begin_sums(t);
+	if (sleeps) {
+		/* Looking for another thread to run is not this one's work any more. */
+		tail = (i64)(now - t->since - (prev->se.sum_exec_runtime - t->exec_seen));
+		tail = tail < 0 ? 0 : tail > TAIL_MAX_NS ? TAIL_MAX_NS : tail;
+		now -= tail;
+	}
 	t->running += now - t->since;
 	correct(t, prev, now - t->since);
 	t->since = now;
