@@ -6,7 +6,7 @@ use libbpf_rs::{
 };
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
 
 /// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
 #[repr(align(16))]
@@ -85,8 +85,9 @@ impl Programs {
             Clock::Timer => {
                 for cpu in crate::machine::online_cpus() {
                     let event = crate::perf::open_clock(cpu, period_ns)?;
-                    let link =
-                        program(&self.object, "on_clock")?.attach_perf_event(event.as_raw_fd());
+                    // libbpf closes the descriptor it is given with its link.
+                    let given = event.try_clone().map_err(|e| CollectError::from_io("attaching the clock", e, ""))?;
+                    let link = program(&self.object, "on_clock")?.attach_perf_event(given.into_raw_fd());
                     self.links.push(link.map_err(CollectError::attach)?);
                     self.clock_events.push(event);
                 }

@@ -407,12 +407,13 @@ impl Recorder {
     pub fn finish(mut self) -> Result<Finished, CollectError> {
         self.settle()?;
         self.programs.sweep(SWEEP_ALL)?;
+        let end_ns = machine::boottime_ns();
         self.programs.detach();
         self.pump()?;
         self.state.open_waits(true);
         self.fill_meta()?;
         let meta = &mut self.meta;
-        meta.end_ns = machine::boottime_ns();
+        meta.end_ns = end_ns;
         meta.exit_code = self.exit_code;
         self.write_segment();
         let Some(writer) = self.writer else {
