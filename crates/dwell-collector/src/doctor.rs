@@ -103,7 +103,7 @@ pub fn examine() -> Vec<Check> {
         if task_work {
             "bpf_task_work"
         } else {
-            "stacks of waits are taken when a thread goes to sleep"
+            "missing: waits keep their exact time, reason and kernel stack, but get no user stack"
         },
         "Linux 6.18 or newer lets a thread's stack be taken on its way back to user space",
     ));

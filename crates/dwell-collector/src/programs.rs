@@ -86,8 +86,11 @@ impl Programs {
                 for cpu in crate::machine::online_cpus() {
                     let event = crate::perf::open_clock(cpu, period_ns)?;
                     // libbpf closes the descriptor it is given with its link.
-                    let given = event.try_clone().map_err(|e| CollectError::from_io("attaching the clock", e, ""))?;
-                    let link = program(&self.object, "on_clock")?.attach_perf_event(given.into_raw_fd());
+                    let given = event
+                        .try_clone()
+                        .map_err(|e| CollectError::from_io("attaching the clock", e, ""))?;
+                    let link =
+                        program(&self.object, "on_clock")?.attach_perf_event(given.into_raw_fd());
                     self.links.push(link.map_err(CollectError::attach)?);
                     self.clock_events.push(event);
                 }

@@ -157,6 +157,19 @@ static __always_inline u32 step_signal(struct unwind *u, struct scratch *s)
 	return s->fault ? END_READ_FAULT : GO_ON;
 }
 
+/* CPython's perf trampoline keeps no frame pointer: after its call come add $8,%rsp; ret. */
+#define TRAMPOLINE_TAIL 0xc308c48348ull
+
+/* The row of a return address in code without unwind information. */
+__attribute__((noinline)) u64 jit_row(u64 ip)
+{
+	u64 code = 0;
+
+	if (read_user(&code, 8, ip) || (code & 0xffffffffffull) != TRAMPOLINE_TAIL)
+		return NO_ROW;
+	return (u64)KIND_SP << 48 | 2ull << 32;
+}
+
 static __always_inline bool is_mapped(struct unwind *u, u64 pc)
 {
 	struct process_maps *maps = u->maps;
@@ -201,6 +214,8 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		return END_NOT_READY;
 	if (u->table != TABLE_FRAME_POINTER)
 		row = find_row(u->table, pc - u->text_base);
+	else if (u->returned)
+		row = jit_row(u->ip);
 	off8 = (i16)(row >> 32);
 	kind = (u8)(row >> 48);
 	bp_off8 = (i8)(row >> 56);
