@@ -298,6 +298,7 @@ threading.Event().wait()
 #[test]
 #[ignore = "needs root"]
 fn threads_that_wait_again_and_again() {
+    let port = free_port().to_string();
     let commands: [(&str, &[&str]); 4] = [
         ("/usr/bin/python3", &["-c", PYTHON_WAITS, "0.05"]),
         (

@@ -145,6 +145,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         // SAFETY: kill touches no memory. The child is not reaped yet, so its group is still ours.
         if matches!(self.child.try_wait(), Ok(None)) {
+            // SAFETY: signals our own child and its process group; no memory is touched.
             unsafe { libc::kill(-(self.child.id() as i32), libc::SIGKILL) };
         }
         let _ = self.child.wait();
