@@ -244,6 +244,11 @@ impl Recorder {
         }
     }
 
+    /// Empties the ring in the middle of other work that takes long.
+    pub fn drain(&mut self) -> Result<(), CollectError> {
+        self.pump()
+    }
+
     /// Records for up to a tenth of a second and says what has come of it. Call it until it says
     /// [`Step::Ended`].
     pub fn step(&mut self) -> Result<Step, CollectError> {

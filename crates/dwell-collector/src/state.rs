@@ -15,6 +15,7 @@ use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::Tables;
 use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, state};
+use hashbrown::HashSet;
 
 /// Everything known of the target.
 pub struct State {
@@ -33,6 +34,8 @@ pub struct State {
     samples: Vec<SampleRow>,
     slices: Vec<SliceRow>,
     events: Vec<EventRow>,
+    /// Thread id and start of every thread that died.
+    ended: HashSet<(u32, u64)>,
     /// Things that were lost on this side, by name.
     pub losses: Losses,
 }
@@ -62,6 +65,7 @@ impl State {
             samples: Vec::new(),
             slices: Vec::new(),
             events: Vec::new(),
+            ended: HashSet::new(),
             losses: Losses::default(),
         }
     }
@@ -106,6 +110,8 @@ impl State {
     ) -> Result<(), CollectError> {
         let thread = match self.threads.id_of(record.tid) {
             Some(thread) => thread,
+            // A sweep may report a thread just after it died.
+            None if self.ended.contains(&(record.tid, record.start)) => return Ok(()),
             None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => {
                 return Ok(());
             }
@@ -121,6 +127,9 @@ impl State {
             record.exit_code,
         );
         let name = comm(&record.comm);
+        if ended {
+            self.ended.insert((record.tid, record.start));
+        }
         if leader {
             self.processes.rename(process, name.clone(), 0);
         }

@@ -52,6 +52,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
                         .all
                         .symbols
                         .extend(naming::name_group(&mut symbolizer, &group));
+                    recorder.drain()?;
                 }
                 window.named = window.all.frames.len();
                 draw(&window.take())?;

@@ -91,8 +91,11 @@ fn check_lines(name: &str, recorded: &Recorded, rust: bool) {
         total += 1;
         inlined += usize::from(theirs.len() > 1);
         let equal = ours.len() == theirs.len()
-            && ours.iter().zip(theirs).all(|(a, b)| {
-                (rust || same_name(&a.0, &b.0)) && a.1 == b.1 && (b.2.is_none() || a.2 == b.2)
+            && ours.iter().zip(theirs).enumerate().all(|(depth, (a, b))| {
+                // For C++ it takes the name of the innermost function from the symbol table, which
+                // knows no inlined ones.
+                let untold = rust || (depth == 0 && theirs.len() > 1 && b.0.ends_with(')'));
+                (untold || same_name(&a.0, &b.0)) && a.1 == b.1 && (b.2.is_none() || a.2 == b.2)
             });
         if equal {
             same += 1;
@@ -472,6 +475,11 @@ fn deleted_and_replaced_binaries() {
 
 // ---- other namespaces ----
 
+/// A folder that stays in sight when /tmp is another one.
+fn room_for_namespaces() -> Scratch {
+    Scratch::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
 /// A shell in its own mount and PID namespaces that makes a program at a path that is another program
 /// outside, and becomes it.
 fn namespaced(scratch: &Scratch, source: &str, name: &str, args: &str) -> Vec<String> {
@@ -481,9 +489,9 @@ fn namespaced(scratch: &Scratch, source: &str, name: &str, args: &str) -> Vec<St
     std::fs::copy("/bin/true", room.join(name)).expect("a decoy");
     let room = room.display();
     let script = format!(
-        "mount -t tmpfs none /mnt && cp {source} /mnt/x && cp -r $(dirname {source})/.debug /mnt/ 2>/dev/null; \
-         mount --move /mnt {room} && mkdir {room}/tmp && mount --bind {room}/tmp /tmp && \
-         mv {room}/x {room}/{name} && exec {room}/{name} {args}"
+        "mount -t tmpfs none {room} && cp {source} {room}/{name} && mkdir {room}/tmp && \
+         cp -r $(dirname {source})/.debug {room}/ 2>/dev/null; \
+         mount --bind {room}/tmp /tmp && exec {room}/{name} {args}"
     );
     let words = [
         "unshare",
@@ -540,7 +548,7 @@ fn check_inside(what: &str, recorded: &Recorded, name: &str, wanted: &[&str], se
 #[test]
 #[ignore = "needs root"]
 fn other_mount_and_pid_namespaces() {
-    let scratch = Scratch::new();
+    let scratch = room_for_namespaces();
     // With its symbols in the file; and with the debug information beside it.
     let source = unstripped("qsort", &scratch);
     let stripped = program("qsort");
@@ -575,7 +583,7 @@ fn other_mount_and_pid_namespaces() {
 #[test]
 #[ignore = "needs root"]
 fn perf_map_in_other_namespaces() {
-    let scratch = Scratch::new();
+    let scratch = room_for_namespaces();
     let jit = unstripped("jit", &scratch);
     let wanted = [
         "_start",
@@ -601,6 +609,6 @@ fn perf_map_in_other_namespaces() {
 #[ignore = "needs root"]
 fn no_mounts_are_left() {
     let mounts = std::fs::read_to_string("/proc/self/mounts").expect("mounts");
-    let prefix: PathBuf = std::env::temp_dir().join("dwell-stacks-");
+    let prefix: PathBuf = Path::new(env!("CARGO_TARGET_TMPDIR")).join("dwell-stacks-");
     assert!(!mounts.contains(&*prefix.to_string_lossy()), "{mounts}");
 }

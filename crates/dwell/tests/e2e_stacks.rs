@@ -120,7 +120,7 @@ fn callbacks_from_libc() {
         "_start",
         "main",
         "sort_numbers",
-        "qsort_r",
+        "~qsort_r",
         "compare_numbers",
     ];
     check_frames(&recorded, "compare_numbers", &below, 0.2);
@@ -274,9 +274,35 @@ fn attached_to_our_programs() {
     complete_attached("deep", &["recursion", "20"], 1.5);
     complete_attached("signals", &["nested", "20"], 1.5);
     complete_attached("jit", &["20"], 1.5);
-    complete_attached("sleepers", &["20"], 1.5);
     complete_attached("vfork", &["20"], 1.5);
     complete_attached("dlopen", &["20"], 1.5);
+}
+
+/// Threads that never switch have one stack each, taken at the end.
+#[test]
+#[ignore = "needs root"]
+fn attached_to_sleepers() {
+    let mut command = Command::new(program("sleepers"));
+    let (running, _) = Running::start_ready(command.arg("20"));
+    let recorded = attach(&[running.pid()], 1.0);
+    check_complete_of("sleepers (attached)", &recorded, 8);
+    for name in [
+        "pause",
+        "nanosleep",
+        "futex",
+        "pipe",
+        "socket",
+        "poll",
+        "epoll",
+    ] {
+        let function = format!("sleep_in_{name}");
+        check_frames(
+            &recorded,
+            &function,
+            &["~clone3", "start_thread", &function],
+            0.9,
+        );
+    }
 }
 
 // ---- completeness: programs of the distribution, stripped and without frame pointers ----

@@ -308,7 +308,10 @@ fn threads_that_wait_again_and_again() {
                 "sub f { my $n = shift; $n ? f($n - 1) : select(undef, undef, undef, 0.05) } while (1) { f(50) }",
             ],
         ),
-        ("/usr/bin/redis-server", &["--port", "0", "--save", ""]),
+        (
+            "/usr/bin/redis-server",
+            &["--port", &port, "--save", "", "--bind", "127.0.0.1"],
+        ),
         (
             "/usr/bin/python3",
             &["-c", "import time\nwhile True: time.sleep(0.02)"],

@@ -3,6 +3,7 @@
 mod common;
 
 use common::*;
+use dwell_recording::rows::SliceRow;
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -194,7 +195,12 @@ fn hundreds_of_threads_attached() {
             near(life, window, 0.001, MS + taking_turns),
             "{life} of {window}: {row:?}"
         );
-        assert!(row.blocked_ns >= life * 9 / 10, "{row:?}");
+        if row.name.starts_with("pool-") {
+            assert!(
+                row.blocked_ns >= life * 9 / 10,
+                "it nearly always sleeps: {row:?}"
+            );
+        }
     }
 }
 
@@ -273,11 +279,21 @@ fn check_life(view: &View<'_>, truth: &Truth) {
                 "outlives it: {row:?}"
             );
         }
+        // Before its first instruction and after its last it may wait for a processor, which it
+        // cannot tell: the recording does.
+        let waited = |slice: &&SliceRow| {
+            slice.thread == row.thread
+                && (slice.start_ns < start
+                    || slice.start_ns + slice.blocked_ns + slice.runnable_ns > end)
+        };
+        let waited = view.tables().slices.iter().filter(waited);
+        let waited: u64 = waited.map(|s| s.blocked_ns + s.runnable_ns).sum();
         let life = row.until_ns - row.start_ns;
-        beyond.push((life - (end - start)) as f64 / (life as f64 * 0.001).max(MS as f64));
+        let rest = (life - (end - start)).saturating_sub(waited);
+        beyond.push(rest as f64 / (life as f64 * 0.001).max(MS as f64));
     }
-    // A thread that is just born or about to die may have to wait for a processor, which it cannot
-    // tell; so only most of them are held to it.
+    // It may also stand still in the middle of its first or last instruction, when somebody else has
+    // the machine; not most of the threads.
     beyond.sort_by(f64::total_cmp);
     let typical = beyond[beyond.len() / 2];
     println!("  lives beyond the programs' own: {typical:.3} of the tolerance for one half");

@@ -131,8 +131,11 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 		/* An interrupt and the way out of idleness take microseconds. */
 		if (early < 0 || early > 1000000)
 			early = 0;
-		if (early > (i64)t->off_blocked)
+		if (early > (i64)t->off_blocked) {
+			/* It is taken from the next sleep. */
+			t->exec_seen -= early - t->off_blocked;
 			early = t->off_blocked;
+		}
 		t->blocked -= early;
 		s->blocked -= early;
 		t->running += early;
@@ -225,8 +228,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (!t->start) /* met before its adoption was complete: its accounting begins here */
 			t->start = t->since = now;
 		switch_out(t, prev, preempt, prev_state, now);
-		if (prev_state & TASK_DEAD)
+		if (prev_state & TASK_DEAD) {
+			t->ended = 1;
 			emit_thread(prev, t, now, true);
+		}
 	}
 	t = thread_of(next);
 	if (t) {
@@ -384,7 +389,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 			}
 		}
 	}
-	if (!t || !t->start)
+	if (!t || !t->start || t->ended)
 		return 0;
 	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
 		t->dirty = 0;

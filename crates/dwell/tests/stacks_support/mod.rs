@@ -57,10 +57,14 @@ pub struct Scratch {
 
 impl Scratch {
     pub fn new() -> Self {
+        Scratch::within(&std::env::temp_dir())
+    }
+
+    pub fn within(folder: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("dwell-stacks-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
+        let path = folder.join(name);
         std::fs::create_dir(&path).expect("a temporary folder");
         // Servers that give up root must get in.
         use std::os::unix::fs::PermissionsExt;
@@ -396,10 +400,15 @@ pub const COMPLETE: f64 = 0.995;
 
 /// Prints and checks the share of complete stacks.
 pub fn check_complete(what: &str, recorded: &Recorded) {
+    check_complete_of(what, recorded, 20);
+}
+
+/// The same for at least so many samples: those of a program that only sleeps are few.
+pub fn check_complete_of(what: &str, recorded: &Recorded, samples: usize) {
     let share = Share::of(&recorded.tables);
     share.print(what, &recorded.tables);
     assert!(
-        recorded.tables.samples.len() >= 20,
+        recorded.tables.samples.len() >= samples,
         "{what}: only {} samples\n{}",
         recorded.tables.samples.len(),
         String::from_utf8_lossy(&recorded.output.stderr)
@@ -411,10 +420,14 @@ pub fn check_complete(what: &str, recorded: &Recorded) {
     );
 }
 
-/// Whether the names occur in this order (others may lie between).
+/// Whether the names occur in this order (others may lie between); `~name` stands for any alias that
+/// contains `name`.
 pub fn in_order<S: AsRef<str>>(names: &[String], wanted: &[S]) -> bool {
     let mut rest = names.iter();
     wanted
         .iter()
-        .all(|wanted| rest.any(|name| name == wanted.as_ref()))
+        .all(|wanted| match wanted.as_ref().strip_prefix('~') {
+            Some(part) => rest.any(|name| name.contains(part)),
+            None => rest.any(|name| name == wanted.as_ref()),
+        })
 }

@@ -1,0 +1,287 @@
+//! Who ended a wait: the thread, where it was when it did, and the chain behind it down to its root.
+mod common;
+
+use common::*;
+use dwell_analysis::chains::{self, Root};
+use dwell_analysis::waits::{Wait, Waits};
+use dwell_analysis::wakers::Waker;
+use dwell_recording::rows::SliceRow;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// By site: the functions of a thread's truth that its stacks contain.
+fn functions_of_sites<'a>(
+    view: &View<'_>,
+    thread: &'a ThreadTruth,
+) -> BTreeMap<u32, BTreeSet<&'a str>> {
+    let row = view.row(view.thread(thread.tid, &thread.name));
+    let mut sites: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+    for sample in view
+        .tables()
+        .samples
+        .iter()
+        .filter(|s| s.thread == row.thread)
+    {
+        let (Some(site), Some(stack)) = (sample.site, view.stack(sample.stack)) else {
+            continue;
+        };
+        // The innermost: one function of a program may call another.
+        let known = view.functions(stack).filter_map(|f| {
+            let site = thread.sites.iter().find(|s| s.function == f)?;
+            Some(site.function.as_str())
+        });
+        if let Some(function) = known.last() {
+            sites.entry(site).or_default().insert(function);
+        }
+    }
+    sites
+}
+
+/// The kept waits of a thread at a function, with their rows.
+fn waits_at<'v>(
+    view: &View<'v>,
+    waits: &'v Waits,
+    thread: &ThreadTruth,
+    function: &str,
+) -> Vec<(&'v Wait, &'v SliceRow)> {
+    let sites = functions_of_sites(view, thread);
+    let position = view.thread(thread.tid, &thread.name);
+    let of_function = |slice: &SliceRow| match slice.stack.and_then(|id| view.stack(id)) {
+        Some(stack) => view.contains(stack, function),
+        // Kept for its length alone. Its site tells, when nothing else waits there.
+        None => sites
+            .get(&slice.site)
+            .is_some_and(|f| f.len() == 1 && f.contains(function)),
+    };
+    let rows = waits
+        .of_thread(position)
+        .iter()
+        .map(|w| (w, &view.tables().slices[w.slice as usize]));
+    rows.filter(|(_, slice)| of_function(slice)).collect()
+}
+
+/// What share of the waits' weight is so.
+fn share(waits: &[(&Wait, &SliceRow)], is_so: impl Fn(&SliceRow) -> bool) -> f64 {
+    let total: u64 = waits.iter().map(|(w, _)| w.charged_ns).sum();
+    let so = waits.iter().filter(|(_, s)| is_so(s));
+    so.map(|(w, _)| w.charged_ns).sum::<u64>() as f64 / total.max(1) as f64
+}
+
+/// The functions one of which a waker was in.
+fn waking_functions(function: &str) -> Vec<String> {
+    let of = |prefix: &str| function.strip_prefix(prefix);
+    match function {
+        "wait_mutex" => vec!["release_mutex".into()],
+        "wait_flock" => vec!["release_flock".into()],
+        // Inlined into the loop of the partner.
+        _ if of("serve_").is_some() => vec!["run_return".into()],
+        _ if of("return_").is_some() => vec!["run_serve".into()],
+        _ => vec![format!("wake_{}", of("wait_").unwrap_or(function))],
+    }
+}
+
+const RIGHT: f64 = 0.99;
+
+/// Wakers of `waits`, with any options.
+fn check_wakers(args: &[&str]) {
+    let scratch = Scratch::new();
+    let (json, folder) = (scratch.file("truth.json"), scratch.file(""));
+    let own = [args, &["--dir", &folder, "--json", &json]].concat();
+    let recorded = launch(&scratch, &[], "waits", &own);
+    let truth = Truth::read(&json);
+    let view = View::of(&recorded.tables);
+    let waits = Waits::of(&recorded.tables, &view.analysis.index);
+    let covered = waits.covered_ns as f64 / waits.blocked_ns as f64;
+    println!(
+        "waits {args:?}: kept waits cover sites with {:.3} % of the blocked time",
+        covered * 100.0
+    );
+    assert!(covered >= RIGHT, "{covered}");
+    let mut checked = 0;
+    for thread in &truth.threads {
+        for site in &thread.sites {
+            // Below that a site hardly has a sample.
+            if site.blocked_ns < 50 * MS as i64 {
+                continue;
+            }
+            let found = waits_at(&view, &waits, thread, &site.function);
+            let label = format!("{}: {}", thread.name, site.function);
+            assert!(!found.is_empty(), "{label}: no wait was kept");
+            let named = share(&found, |s| !s.waker_name.is_empty());
+            assert!(named >= RIGHT, "{label}: {named} of the waits have a waker");
+            checked += 1;
+            if !site.waker.is_empty() {
+                check_thread_waker(&view, &label, site, &found);
+            } else if site.reason == "sleep" {
+                let by_timer = |s: &SliceRow| s.waker_name == "[timer]" && s.waker_tid.is_none();
+                let timer = share(&found, by_timer);
+                assert!(
+                    timer >= RIGHT,
+                    "{label}: {timer} ended by a timer: {:?}",
+                    names(&found)
+                );
+            } else {
+                // A disk's interrupt, or the kernel's thread that completes what it began; not one
+                // of the program's own.
+                let own = share(&found, |s| s.waker_thread.is_some());
+                println!("  {label}: {:?}", names(&found));
+                assert!(
+                    own <= 0.2,
+                    "{label}: {own} ended by the program itself: {:?}",
+                    names(&found)
+                );
+            }
+        }
+    }
+    println!("  {checked} sites");
+    assert!(checked >= 20, "{checked} sites only");
+}
+
+/// Wakers with the number of waits each ended.
+fn names<'v>(found: &[(&Wait, &'v SliceRow)]) -> BTreeMap<&'v str, usize> {
+    let mut names = BTreeMap::new();
+    for (_, slice) in found {
+        *names.entry(slice.waker_name.as_str()).or_default() += 1;
+    }
+    names
+}
+
+fn check_thread_waker(
+    view: &View<'_>,
+    label: &str,
+    site: &SiteTruth,
+    found: &[(&Wait, &SliceRow)],
+) {
+    let right = share(found, |slice| {
+        let thread = slice
+            .waker_thread
+            .and_then(|id| view.analysis.index.thread(id));
+        slice.waker_name == site.waker
+            && thread.is_some_and(|t| {
+                view.row(t).name == site.waker && Some(view.row(t).tid) == slice.waker_tid
+            })
+    });
+    assert!(
+        right >= RIGHT,
+        "{label}: {right} woken by {}: {:?}",
+        site.waker,
+        names(found)
+    );
+    if site.reason == "child" {
+        return; // it is woken by the child's end, whose user stack is gone by then
+    }
+    let wanted = waking_functions(&site.function);
+    let stacks = share(found, |slice| {
+        let stack = slice.waker_stack.and_then(|id| view.stack(id));
+        stack.is_some_and(|stack| wanted.iter().any(|f| view.contains(stack, f)))
+    });
+    assert!(
+        stacks >= RIGHT,
+        "{label}: {stacks} of the wakers were in {wanted:?}"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wakers_of_every_kind_of_wait() {
+    check_wakers(&["--duration", "3"]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wakers_at_a_hundred_thousand_switches_a_second() {
+    check_wakers(&["--duration", "3", "--storm", "100000"]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wakers_of_threads_that_are_forced_from_one_processor_to_another() {
+    check_wakers(&["--duration", "3", "--migrate"]);
+}
+
+/// a waits for b, b for c, c for d, and d sleeps: nearly all of a's wait is d's sleep.
+#[test]
+#[ignore = "needs root"]
+fn chains_of_three_hops_are_followed_to_the_root() {
+    let scratch = Scratch::new();
+    let json = scratch.file("truth.json");
+    let recorded = launch(&scratch, &[], "chain", &["100", &json]);
+    let truth = Truth::read(&json);
+    let view = View::of(&recorded.tables);
+    assert_closed(&view);
+    let waits = Waits::of(&recorded.tables, &view.analysis.index);
+    let labels = &view.analysis.groups.labels;
+    let names = ["chain-a", "chain-b", "chain-c", "chain-d"];
+    let reasons = ["lock", "pipe", "lock", "sleep"];
+    for first in 0..3 {
+        let thread = truth
+            .threads
+            .iter()
+            .find(|t| t.name == names[first])
+            .expect("a link");
+        let site = &thread.sites[0];
+        let found = waits_at(&view, &waits, thread, &site.function);
+        assert!(
+            found.len() >= 95,
+            "{} of 100 waits of 20 ms are kept",
+            found.len()
+        );
+        let mut to_the_root = 0;
+        let mut total = 0;
+        for (wait, slice) in &found {
+            total += wait.blocked_ns();
+            assert_eq!(slice.waker_name, names[first + 1], "the next link");
+            for chain in chains::chains_of(&view.analysis, &waits, wait) {
+                let threads = chain.links.iter().map(|l| labels[l.label].thread.as_str());
+                let why = chain.links.iter().map(|l| l.reason.name());
+                let whole = threads.eq(names[first..].iter().copied())
+                    && why.eq(reasons[first..].iter().copied());
+                let timer =
+                    matches!(&chain.root, Root::Waker(Waker::Interrupt(name)) if name == "[timer]");
+                if whole && timer {
+                    to_the_root += chain.charged_ns;
+                }
+            }
+        }
+        let share = to_the_root as f64 / total as f64;
+        println!(
+            "{}: {:.2} % of {:.1} s is the root's sleep",
+            names[first],
+            share * 100.0,
+            total as f64 / 1e9
+        );
+        // The rest is the time in which each link, woken, gets a processor and passes it on.
+        assert!(share >= 0.95, "{share} of {}'s waits", names[first]);
+    }
+    // The root is where d slept, and what wakes c is d, letting go of the lock.
+    let d = view.thread(truth.threads[3].tid, "chain-d");
+    let slept = blocked_for(&view.times_in(d, "root_cause"), "sleep");
+    assert!(
+        near(slept, truth.threads[3].sites[0].blocked_ns as u64, 0.01, MS),
+        "{slept}"
+    );
+    for (number, waking) in [(0, "b_wakes_a"), (1, "c_wakes_b"), (2, "d_wakes_c")] {
+        let thread = &truth.threads[number];
+        let found = waits_at(&view, &waits, thread, &thread.sites[0].function);
+        let right = share(&found, |slice| {
+            let stack = slice.waker_stack.and_then(|id| view.stack(id));
+            stack.is_some_and(|stack| view.contains(stack, waking))
+        });
+        assert!(
+            right >= RIGHT,
+            "{right} of {} were woken from {waking}",
+            thread.name
+        );
+    }
+    // Added up over all waits, the longest chain of a's is the same.
+    let all = chains::chains(&view.analysis, &waits);
+    let longest = all
+        .iter()
+        .find(|c| labels[c.links[0].label].thread == "chain-a")
+        .expect("a chain");
+    let threads: Vec<&str> = longest
+        .links
+        .iter()
+        .map(|l| labels[l.label].thread.as_str())
+        .collect();
+    assert_eq!(threads, names, "{longest:?}");
+}
