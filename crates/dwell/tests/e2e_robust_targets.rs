@@ -477,7 +477,7 @@ fn top_shows_what_happens_now() {
 #[ignore = "needs root"]
 fn top_of_the_whole_system_and_of_nobody() {
     let folder = Scratch::new();
-    let target = mixed(&folder);
+    let _target = mixed(&folder);
     let ran = run(dwell().args(["top", "-n", "1", "--interval", "1s"])).good();
     let text = ran.text();
     assert!(text.contains("whole system"), "{text}");
