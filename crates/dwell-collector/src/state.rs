@@ -8,13 +8,14 @@ use crate::outside::{self, Walked};
 use crate::perf::MapEvent;
 use crate::processes::{Processes, hex};
 use crate::programs::Programs;
+use crate::reasons;
 use crate::records::{Record, Trail, comm};
 use crate::sampling;
 use crate::threads::{OwedWait, Threads, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::Tables;
-use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, state};
+use dwell_recording::rows::{EventRow, FrameRow, SampleRow, SliceRow, ThreadRow, reason, state};
 use hashbrown::HashSet;
 
 /// Everything known of the target.
@@ -478,6 +479,8 @@ impl State {
         }
         let known = record.waker_kind != WAKER_NONE;
         let interrupt = match (waker.stack, waker.interrupt) {
+            // Nothing but a timer's interrupt ends a sleep that asked for one.
+            (None, _) if record.waker_kind == WAKER_IRQ && is_sleep(record) => "[timer]",
             (None, _) if record.waker_kind == WAKER_IRQ => "[irq]",
             (_, name) => name,
         };
@@ -605,6 +608,10 @@ impl State {
             ..Tables::default()
         }
     }
+}
+
+fn is_sleep(record: &WaitRecord) -> bool {
+    reasons::reason(record.nr, record.fd_kind, record.site_flags) == reason::SLEEP
 }
 
 fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) -> Place {

@@ -29,7 +29,10 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 struct Tally {
     stacks: usize,
+    /// Stacks that reach the outermost frame, in the end.
     complete: usize,
+    /// Stacks that the kernel side leaves to user space.
+    by_copy: usize,
     frames: usize,
     /// Frames where the full stepper says something else.
     not_full: usize,
@@ -80,17 +83,29 @@ impl Tally {
             "{what}: the kernel's unwinder (left) and its rows in Rust (right)"
         );
         self.stacks += 1;
-        if found.end != StackEnd::Complete {
-            eprintln!(
-                "    {what}: {:?} after {} frames at {:x?}",
-                found.end,
-                found.frames.len(),
-                found.frames.last()
+        let full = unwinders.full(&registers, thread);
+        if found.end == StackEnd::Unsupported {
+            // User space finishes such a stack from a copy, with the full stepper.
+            let frames = &found.frames;
+            assert!(
+                full.frames.starts_with(frames),
+                "{what}: {found:x?}, full {full:x?}"
             );
+            self.by_copy += 1;
+            self.complete += usize::from(full.end == StackEnd::Complete);
+        }
+        if full.end != StackEnd::Complete {
+            let last = full.frames.last();
+            eprintln!(
+                "    {what}: {:?} after {} frames at {last:x?}",
+                full.end,
+                full.frames.len()
+            );
+        }
+        if found.end != StackEnd::Complete {
             return;
         }
         self.complete += 1;
-        let full = unwinders.full(&registers, thread);
         let wrong = differences(&found.pcs(), &full.pcs());
         self.frames += full.frames.len();
         self.not_full += wrong;
@@ -112,9 +127,10 @@ impl Tally {
 
     fn print(&self, what: &str) {
         println!(
-            "{what}: {} stacks, {} complete; {} of {} frames differ from the full stepper, {} of {} (in {} stacks) from framehop",
+            "{what}: {} stacks, {} complete, {} of them by copy; {} of {} frames differ from the full stepper, {} of {} (in {} stacks) from framehop",
             self.stacks,
             self.complete,
+            self.by_copy,
             self.not_full,
             self.frames,
             self.not_framehop,

@@ -407,18 +407,6 @@ fn colour_is_for_terminals_that_want_it() {
     }
 }
 
-/// Reads `16.3 s`, `4.01 ms`, `1 m 20 s` is not written.
-fn nanoseconds(number: &str, unit: &str) -> f64 {
-    let factor = match unit {
-        "s" => 1e9,
-        "ms" => 1e6,
-        "µs" => 1e3,
-        "ns" => 1.0,
-        _ => panic!("unknown unit {unit}"),
-    };
-    number.parse::<f64>().expect("a number") * factor
-}
-
 /// The text has three digits of what the JSON has in full.
 #[track_caller]
 fn assert_rounded(text: f64, exact: f64) {

@@ -438,26 +438,13 @@ fn top_shows_what_happens_now() {
         );
         // Eight threads, a second or two, each of them all of the time.
         let line = picture.lines().nth(1).expect("a second line");
-        let seconds: f64 = line
-            .split(' ')
-            .next()
-            .and_then(|s| s.parse().ok())
-            .expect("seconds");
-        assert!((0.9..3.0).contains(&seconds), "{line}");
-        let divides = picture
-            .lines()
-            .find(|l| l.starts_with("How it divides"))
-            .expect("a division");
-        let time: f64 = divides
-            .split_whitespace()
-            .nth(3)
-            .and_then(|s| s.parse().ok())
-            .expect("time");
-        assert!(divides.contains(" s of thread time"), "{divides}");
-        assert!(
-            (time / seconds - 8.0).abs() < 0.8,
-            "{divides} in {seconds} s"
-        );
+        let words: Vec<&str> = line.split(' ').collect();
+        let window = nanoseconds(words[0], words[1]) / 1e9;
+        assert!((0.8..3.0).contains(&window), "{line}");
+        let divides = picture.lines().find(|l| l.starts_with("How it divides"));
+        let divides: Vec<&str> = divides.expect("a division").split_whitespace().collect();
+        let time = nanoseconds(divides[3], divides[4]) / 1e9;
+        assert!((time / window - 8.0).abs() < 0.8, "{time} s in {window} s");
     }
     assert_eq!(
         fs::read_dir(folder.path())
@@ -481,10 +468,8 @@ fn top_of_the_whole_system_and_of_nobody() {
     let ran = run(dwell().args(["top", "-n", "1", "--interval", "1s"])).good();
     let text = ran.text();
     assert!(text.contains("whole system"), "{text}");
-    assert!(
-        text.contains(&format!("mixed ({})", target.pid())),
-        "{text}"
-    );
+    // Processes of one name are joined, and one alone may be followed by its id.
+    assert!(text.lines().any(|l| l.starts_with("mixed ")), "{text}");
     assert_eq!(text.matches("How it divides").count(), 1, "{text}");
     let mut child = Process::start(&mut Command::new("true"));
     child.end().good();

@@ -290,8 +290,8 @@ fn attached_to_sleepers() {
         "pause",
         "nanosleep",
         "futex",
-        "pipe",
-        "socket",
+        "pipe_read",
+        "socket_read",
         "poll",
         "epoll",
     ] {

@@ -329,7 +329,6 @@ fn threads_that_wait_again_and_again() {
         ("deep", &["recursion", "60"], 0.3),
         ("deep", &["frames", "60"], 0.3),
         ("deep", &["alloca", "60"], 0.3),
-        ("qsort", &["60"], 0.0),
         ("realign", &["60"], 0.3),
         ("tokio-mix", &["60"], 0.3),
         ("chain", &["10000"], 0.3),

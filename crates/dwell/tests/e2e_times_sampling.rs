@@ -9,11 +9,9 @@ use std::time::{Duration, Instant};
 
 // ---- unbiasedness ----
 
-/// Runs with other random numbers each.
-const SEEDS: u64 = 24;
-
-/// Stacks per second: about 150 in a run, for thousands of waits.
-const FREQUENCY: &str = "49";
+/// What a mean of unbiased errors is off at most, in its standard errors: with 24 runs it is more in
+/// 1 of 6 000 cases.
+const LIMIT: f64 = 4.5;
 
 /// Estimates minus truths of one function, as shares of its true total over all seeds.
 #[derive(Default)]
@@ -39,74 +37,70 @@ fn mean(errors: &[f64]) -> (f64, f64) {
     (mean, (squares / (n - 1.0) / n).sqrt())
 }
 
-/// One run: for every function of the program its true time, and the time the profile gives it.
-fn one_seed(scratch: &Scratch, seed: u64, all: &mut BTreeMap<String, Errors>) {
+/// Runs `distribution` with other random numbers each time. For every function that `wanted` picks:
+/// the errors of the time that the profile gives it.
+fn errors(
+    seeds: std::ops::Range<u64>,
+    frequency: &str,
+    wanted: fn(&str) -> bool,
+) -> BTreeMap<String, Errors> {
+    let scratch = Scratch::new();
     let json = scratch.file("truth.json");
-    let seed = seed.to_string();
-    let recorded = launch(
-        scratch,
-        &["-F", FREQUENCY],
-        "distribution",
-        &[&seed, "1.5", "2", &json],
-    );
-    let truth = Truth::read(&json);
-    let view = View::of(&recorded.tables);
-    assert_closed(&view);
-    let mut sums: BTreeMap<&str, [f64; 3]> = BTreeMap::new();
-    for thread in &truth.threads {
-        let position = view.thread(thread.tid, &thread.name);
-        let own = recorded.tables.samples.iter().filter(|s| {
-            s.thread == view.row(position).thread && s.weight_ns > 0 && s.state == state::BLOCKED
-        });
-        let own: Vec<&SampleRow> = own.collect();
-        for site in &thread.sites {
-            let estimate = view.times_in(position, &site.function).blocked();
-            // What one would say who only counts stacks.
-            let of_site = own.iter().filter(|s| {
-                view.stack(s.stack)
-                    .is_some_and(|stack| view.contains(stack, &site.function))
-            });
-            let share = of_site.count() as f64 / own.len().max(1) as f64;
-            let sum = sums.entry(&site.function).or_default();
-            sum[0] += site.blocked_ns as f64;
-            sum[1] += estimate as f64;
-            sum[2] += share * view.row(position).blocked_ns as f64;
+    let mut all: BTreeMap<String, Errors> = BTreeMap::new();
+    for seed in seeds {
+        let args = [&seed.to_string(), "1.5", "2", &json];
+        let recorded = launch(&scratch, &["-F", frequency], "distribution", &args);
+        let truth = Truth::read(&json);
+        let view = View::of(&recorded.tables);
+        assert_closed(&view);
+        for (function, [truth, estimate, naive]) in one_run(&view, &truth) {
+            if wanted(&function) {
+                all.entry(function).or_default().add(truth, estimate, naive);
+            }
         }
     }
-    for burn in &truth.burns {
-        let thread = truth
-            .threads
-            .iter()
-            .find(|t| t.tid == burn.tid)
-            .expect("its thread");
-        let position = view.thread(burn.tid, &thread.name);
-        let estimate = view.times_in(position, &burn.function).running() as f64;
-        let sum = sums.entry(&burn.function).or_default();
-        sum[0] += burn.cpu_ns as f64;
-        sum[1] += estimate;
-        sum[2] += estimate;
-    }
-    for (function, [truth, estimate, naive]) in sums {
-        let errors = all.entry(function.to_owned()).or_default();
-        errors.add(truth, estimate, naive);
-    }
+    all
 }
 
-/// Over many runs the errors of every call site's estimate average out: their mean is not further
-/// from 0 than chance takes it.
-#[test]
-#[ignore = "needs root"]
-fn estimates_by_call_site_are_unbiased() {
-    // With 24 runs a mean of unbiased errors is 4.5 of its standard errors off in 1 of 6 000 cases.
-    const LIMIT: f64 = 4.5;
-    let scratch = Scratch::new();
-    let mut all = BTreeMap::new();
-    for seed in 1..=SEEDS {
-        one_seed(&scratch, seed, &mut all);
+/// By function: its true time, the profile's, and the one that a count of stacks would give.
+fn one_run(view: &View<'_>, truth: &Truth) -> BTreeMap<String, [f64; 3]> {
+    let mut sums: BTreeMap<String, [f64; 3]> = BTreeMap::new();
+    for thread in &truth.threads {
+        let position = view.thread(thread.tid, &thread.name);
+        let row = view.row(position);
+        let wait =
+            |s: &&SampleRow| s.thread == row.thread && s.weight_ns > 0 && s.state == state::BLOCKED;
+        let waits: Vec<&SampleRow> = view.tables().samples.iter().filter(wait).collect();
+        for site in &thread.sites {
+            let at_site = |s: &&&SampleRow| {
+                let stack = view.stack(s.stack);
+                stack.is_some_and(|stack| view.contains(stack, &site.function))
+            };
+            let share = waits.iter().filter(at_site).count() as f64 / waits.len().max(1) as f64;
+            let sum = sums.entry(site.function.clone()).or_default();
+            sum[0] += site.blocked_ns as f64;
+            sum[1] += view.times_in(position, &site.function).blocked() as f64;
+            sum[2] += share * row.blocked_ns as f64;
+        }
+        for burn in truth.burns.iter().filter(|b| b.tid == thread.tid) {
+            let estimate = view.times_in(position, &burn.function).running() as f64;
+            let sum = sums.entry(burn.function.clone()).or_default();
+            sum[0] += burn.cpu_ns as f64;
+            sum[1] += estimate;
+            sum[2] += estimate;
+        }
     }
-    let mut seen_through = false;
-    for (function, errors) in &all {
-        let truth = errors.truth / SEEDS as f64;
+    sums
+}
+
+/// Fails for a function whose mean error is not explained by chance, and when chance could explain
+/// too much. True when counting stacks would have failed.
+#[track_caller]
+fn check_unbiased(all: &BTreeMap<String, Errors>, sharp: f64) -> bool {
+    let mut counting_fails = false;
+    let mut biased = Vec::new();
+    for (function, errors) in all {
+        let truth = errors.truth / errors.estimate.len() as f64;
         let (error, deviation) = mean(&errors.estimate);
         let (naive, naive_deviation) = mean(&errors.naive);
         println!(
@@ -120,27 +114,37 @@ fn estimates_by_call_site_are_unbiased() {
         );
         // What the program's clocks cannot tell of a wait (see truth.h): they are read around each.
         let clocks = 0.01 * truth;
-        assert!(
-            error.abs() <= LIMIT * deviation + clocks,
-            "{function} is biased"
-        );
-        // The test is of use only if it is sharp.
-        let sharp = if function == "wait_rare_long" {
-            0.12
-        } else {
-            0.08
-        };
+        if error.abs() > LIMIT * deviation + clocks {
+            biased.push(function);
+        }
         assert!(
             deviation <= sharp * truth,
             "{function}: the errors are too far apart to tell"
         );
-        seen_through |= naive.abs() > LIMIT * naive_deviation + clocks;
+        counting_fails |= naive.abs() > LIMIT * naive_deviation + clocks;
     }
-    assert_eq!(all.len(), 7);
-    assert!(
-        seen_through,
-        "counting stacks is biased, and this would not see it"
-    );
+    assert!(biased.is_empty(), "biased: {biased:?}");
+    counting_fails
+}
+
+/// Over many runs the errors of every call site's estimate average out. There are about 150 stacks
+/// in a run, for thousands of waits.
+#[test]
+#[ignore = "needs root"]
+fn estimates_of_waits_are_unbiased() {
+    let all = errors(1..25, "49", |function| function.starts_with("wait_"));
+    assert_eq!(all.len(), 5);
+    let counting_fails = check_unbiased(&all, 0.15);
+    assert!(counting_fails, "it would not see a bias if there were one");
+}
+
+/// The same on the processor: stays of 80 µs, and of 20 µs and 10 ms, between thousands of waits.
+#[test]
+#[ignore = "needs root"]
+fn estimates_of_running_time_are_unbiased() {
+    let all = errors(101..117, "199", |function| function.starts_with("burn_"));
+    assert_eq!(all.len(), 2);
+    check_unbiased(&all, 0.10);
 }
 
 // ---- loss ----
@@ -257,18 +261,17 @@ fn the_usual_buffer_loses_nothing_at_a_hundred_thousand_switches_a_second() {
 }
 
 /// The smallest buffer there is, and a recorder that is held up nine tenths of the time: more than
-/// ten times what the buffer takes.
-fn overload(scratch: &Scratch, name: &str, args: &[&str]) -> String {
+/// ten times what the buffer takes. For some time only, or to the end.
+fn overload(scratch: &Scratch, name: &str, args: &[&str], time: Duration) -> String {
     let path = scratch.file("x.dwell");
     let mut command = dwell(&[
         "record", "-q", "-F", "999", "--buffer", "4", "-o", &path, "--",
     ]);
     let mut recorder = Running::start(command.arg(program(name)).args(args));
     let begun = Instant::now();
-    // It takes a moment to attach; and the end, where the last sums come, is part of it.
+    // It takes a moment to attach.
     std::thread::sleep(Duration::from_millis(400));
-    while !recorder.ended() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "hangs");
+    while begun.elapsed() < time && !recorder.ended() {
         recorder.signal(libc::SIGSTOP);
         std::thread::sleep(Duration::from_millis(270));
         recorder.signal(libc::SIGCONT);
@@ -321,7 +324,8 @@ fn what_a_small_buffer_loses_is_counted_and_the_sums_stay_exact() {
         &["--duration", "3", "--dir", &folder, "--json", &json],
     ]
     .concat();
-    let path = overload(&scratch, "waits", &own);
+    // The end, where the last sums come, is an overload only because the buffer is small.
+    let path = overload(&scratch, "waits", &own, Duration::from_millis(4000));
     let tables = load(&path);
     let view = View::of(&tables);
     let (produced, losses) = (&tables.meta.produced, &tables.meta.losses);
@@ -337,35 +341,31 @@ fn what_a_small_buffer_loses_is_counted_and_the_sums_stay_exact() {
     check_told(&path, &view);
     // Sums are kept in the kernel: who was reported at all at its end has lost nothing of them.
     let truth = Truth::read(&json);
-    let (mut checked, mut whole) = (0, Vec::new());
-    for thread in &truth.threads {
-        let Some(position) = view.find(thread.tid, &thread.name) else {
+    let ended = tables.threads.iter().filter(|row| row.ended);
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for row in ended {
+        let Some(thread) = truth.threads.iter().find(|t| t.tid == row.tid) else {
             continue;
         };
-        let row = view.row(position);
-        if !row.ended {
-            continue;
-        }
         checked += 1;
-        let exact = near(row.runnable_ns, thread.run_delay_ns, 0.01, 5 * MS)
-            && near(row.running_ns, thread.schedstat_run_ns, 0.05, 5 * MS);
-        whole.push(exact);
         assert!(row.until_ns >= thread.end_ns + boottime_ahead_ns());
+        let exact = near(row.runnable_ns, thread.run_delay_ns, 0.01, 2 * MS)
+            && near(row.running_ns, thread.schedstat_run_ns, 0.02, 5 * MS);
+        if !exact {
+            wrong.push((row, thread));
+        }
     }
     println!("{checked} threads have their final sums");
+    assert!(checked >= 5, "of {} threads", truth.threads.len());
     // One or other may have stood still with its processor (see `wrong_every_time`).
-    let exact = whole.iter().filter(|w| **w).count();
-    assert!(
-        exact * 10 >= checked * 9,
-        "{exact} of {checked} threads have the kernel's sums"
-    );
+    assert!(wrong.len() * 5 <= checked, "{wrong:#?}");
 }
 
 #[test]
 #[ignore = "needs root"]
 fn a_storm_of_processes_and_a_small_buffer() {
     let scratch = Scratch::new();
-    let path = overload(&scratch, "forkstorm", &["2", "8"]);
+    let path = overload(&scratch, "forkstorm", &["2", "8"], Duration::from_secs(60));
     let tables = load(&path);
     let view = View::of(&tables);
     println!(

@@ -103,6 +103,9 @@ static __always_inline u64 run_delay(struct task_struct *task)
  * switch that follows. It has added up the last stay off the processor by now; what it knows replaces
  * our first account, so that runnable time is schedstat's, and running time not less than it.
  */
+/* An interrupt and the way out of idleness take microseconds. */
+#define EARLY_MAX_NS 1000000
+
 static __always_inline void correct(struct thread *t, struct task_struct *prev, u64 on)
 {
 	struct site *s = &t->sites[t->current & (SITE_SLOTS - 1)];
@@ -113,8 +116,10 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 
 	t->delay_seen = delay;
 	t->exec_seen = exec;
-	if (!bpf_core_field_exists(prev->sched_info) || !t->off_runnable)
+	if (!bpf_core_field_exists(prev->sched_info) || !t->off_known)
 		return;
+	if (early < 0 || early > EARLY_MAX_NS)
+		early = 0;
 	if (more < -(i64)t->off_runnable)
 		more = -(i64)t->off_runnable;
 	/* What does not come out of the sleep comes out of running time: a stall before the switch. */
@@ -128,20 +133,18 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 	s->blocked -= from_sleep;
 	if (slept) {
 		t->off_blocked -= from_sleep;
-		/* An interrupt and the way out of idleness take microseconds. */
-		if (early < 0 || early > 1000000)
-			early = 0;
 		if (early > (i64)t->off_blocked) {
-			/* It is taken from the next sleep. */
 			t->exec_seen -= early - t->off_blocked;
 			early = t->off_blocked;
 		}
 		t->blocked -= early;
 		s->blocked -= early;
 		t->running += early;
+	} else {
+		t->exec_seen -= early; /* it is taken from the next sleep */
 	}
 	s->dirty = 1;
-	t->off_runnable = 0;
+	t->off_known = 0;
 }
 
 /* From the end of a thread's work to the switch: microseconds; what is more was stolen by the host. */
@@ -201,6 +204,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	t->runnable += runnable;
 	t->off_blocked = blocked;
 	t->off_runnable = runnable;
+	t->off_known = 1;
 	t->since = now;
 	end_sums(t);
 	leave_site(t, blocked, runnable);

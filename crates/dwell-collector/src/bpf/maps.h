@@ -48,6 +48,7 @@ struct thread {
 	u8 current; /* index of the site it waits at */
 	u8 want_first;
 	u8 cut_at_start;
+	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
 	u8 ended; /* its last report is out */
 	u8 dirty;
 	char waker_comm[16];

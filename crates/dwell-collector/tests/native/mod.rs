@@ -82,6 +82,8 @@ impl Native {
             let walk = libc::dlsym(handle, c"walk_natively".as_ptr());
             let size = libc::dlsym(handle, c"process_maps_size".as_ptr());
             assert!(!walk.is_null() && !size.is_null());
+            let folder = library.parent().expect("made in a folder of its own");
+            let _ = std::fs::remove_dir_all(folder); // loaded is loaded
             // The types are those of the C functions.
             (
                 std::mem::transmute::<*mut libc::c_void, Walk>(walk),

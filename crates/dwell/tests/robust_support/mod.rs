@@ -263,23 +263,6 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a recorder that was started with `output` has written its first segment.
-#[track_caller]
-pub fn until_recording(recorder: &mut Process, output: &Path) {
-    until("the recorder to attach", || {
-        assert!(recorder.is_alive(), "{}", recorder.stderr());
-        has_data(output)
-    });
-}
-
-/// True when at least one segment is written.
-pub fn has_data(output: &Path) -> bool {
-    let entries = fs::read_dir(output).into_iter().flatten().flatten();
-    entries
-        .map(|e| e.file_name().to_string_lossy().into_owned())
-        .any(|name| name.starts_with("site_times-") || name.starts_with("threads-"))
-}
-
 /// Reads a recording.
 #[track_caller]
 pub fn load(path: &Path) -> Tables {
@@ -527,4 +510,17 @@ pub fn end_of(child: &mut Child) -> i32 {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// A time as answers write it: `16.3 s`, `4.01 ms`.
+#[track_caller]
+pub fn nanoseconds(number: &str, unit: &str) -> f64 {
+    let factor = match unit {
+        "s" => 1e9,
+        "ms" => 1e6,
+        "µs" => 1e3,
+        "ns" => 1.0,
+        _ => panic!("unknown unit {unit}"),
+    };
+    number.parse::<f64>().expect("a number") * factor
 }
