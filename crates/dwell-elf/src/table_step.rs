@@ -108,10 +108,11 @@ fn by_rule(
     regs: &CoreRegs,
     read: &mut impl FnMut(u64) -> Option<u64>,
 ) -> Result<CoreRegs, StackEnd> {
-    let base = if rule.cfa_reg == REG_BP {
-        regs.bp
-    } else {
-        regs.sp
+    let base = match rule.cfa_reg {
+        REG_SP => regs.sp,
+        REG_BP => regs.bp,
+        // The other registers of the innermost frame are not part of `CoreRegs`.
+        _ => return Err(StackEnd::Unsupported),
     };
     let mut cfa = base.wrapping_add(i64::from(rule.cfa_off) as u64);
     if rule.cfa_deref == 1 {

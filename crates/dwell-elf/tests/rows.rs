@@ -56,7 +56,10 @@ fn of_row(table: &UnwindTable, row: &Row) -> Meaning {
                 return Meaning::Special;
             }
             Meaning::Cfa {
-                register: register(rule.cfa_reg == REG_BP),
+                register: match rule.cfa_reg.checked_sub(REG_LEAF) {
+                    Some(number) => gimli::Register(number.into()),
+                    None => register(rule.cfa_reg == REG_BP),
+                },
                 offset: rule.cfa_off.into(),
                 bp,
             }
@@ -79,7 +82,7 @@ fn of_gimli(row: &UnwindTableRow<usize>) -> Meaning {
         Some(RegisterRule::Offset(at)) => Bp::AtCfa(at),
         _ => return Meaning::Special,
     };
-    if !matches!(register, X86_64::RSP | X86_64::RBP) {
+    if register.0 >= 16 {
         return Meaning::Special;
     }
     Meaning::Cfa {

@@ -196,10 +196,9 @@ fn hundreds_of_threads_attached() {
             "{life} of {window}: {row:?}"
         );
         if row.name.starts_with("pool-") {
-            assert!(
-                row.blocked_ns >= life * 9 / 10,
-                "it nearly always sleeps: {row:?}"
-            );
+            // On a busy machine it may wait for a processor, but it does not compute.
+            let idle = row.blocked_ns + row.runnable_ns;
+            assert!(idle >= life * 9 / 10 && row.blocked_ns > 0, "{row:?}");
         }
     }
 }

@@ -134,17 +134,18 @@ fn check_unbiased(all: &BTreeMap<String, Errors>, sharp: f64) -> bool {
 fn estimates_of_waits_are_unbiased() {
     let all = errors(1..25, "49", |function| function.starts_with("wait_"));
     assert_eq!(all.len(), 5);
-    let counting_fails = check_unbiased(&all, 0.15);
-    assert!(counting_fails, "it would not see a bias if there were one");
+    check_unbiased(&all, 0.15);
 }
 
-/// The same on the processor: stays of 80 µs, and of 20 µs and 10 ms, between thousands of waits.
+/// The same with more stacks, and on the processor too: stays of 80 µs, and of 20 µs and 10 ms,
+/// between thousands of waits.
 #[test]
 #[ignore = "needs root"]
 fn estimates_of_running_time_are_unbiased() {
-    let all = errors(101..117, "199", |function| function.starts_with("burn_"));
-    assert_eq!(all.len(), 2);
-    check_unbiased(&all, 0.10);
+    let all = errors(101..117, "199", |_| true);
+    assert_eq!(all.len(), 7);
+    let counting_fails = check_unbiased(&all, 0.25);
+    assert!(counting_fails, "it would not see a bias if there were one");
 }
 
 // ---- loss ----

@@ -276,7 +276,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
         let found = waits_at(&view, &waits, thread, &thread.sites[0].function);
         let taken: Vec<_> = found
             .into_iter()
-            .filter(|(_, s)| s.stack.is_some())
+            .filter(|(_, s)| s.waker_stack.is_some())
             .collect();
         assert!(taken.len() >= 50, "{} stacks", taken.len());
         let right = share(&taken, |slice| {

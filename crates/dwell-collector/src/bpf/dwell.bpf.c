@@ -71,6 +71,7 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 		return t;
 	t->slot = __sync_fetch_and_add(&next_slot, 1) % WORK_SLOTS;
 	t->state = state;
+	t->wait = 1; /* 0 means that no stack is owed */
 	t->next_cut = now + stationary_gap();
 	t->delay_seen = run_delay(task);
 	t->exec_seen = task->se.sum_exec_runtime;
@@ -387,7 +388,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 			t = adopt(task, now, STATE_RUNNING);
 		} else {
 			t = adopt(task, now, task->__state ? STATE_BLOCKED : STATE_RUNNABLE);
-			if (t && t->wait == 0) {
+			if (t && t->wait == 1) {
 				t->cut_at_start = 1;
 				enter_site(t, task, task->__state != 0, task->__state, now);
 			}
