@@ -204,11 +204,11 @@ impl Recorder {
         self.programs
             .attach(self.options.clock, self.options.period_ns)?;
         self.meta.start_ns = machine::boottime_ns();
+        self.started = Instant::now();
         if self.launched.is_none() {
             self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
             self.pump()?;
         }
-        self.started = Instant::now();
         Ok(())
     }
 

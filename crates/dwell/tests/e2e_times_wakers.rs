@@ -169,10 +169,28 @@ fn check_thread_waker(
     if site.reason == "child" {
         return; // it is woken by the child's end, whose user stack is gone by then
     }
-    // A waker's stack is taken where the wait's own is: at the rate asked for.
-    let taken: Vec<_> = found
+    // A waker's stack is taken where the wait's own is: at the rate asked for. It is not there when
+    // the wait came to its turn only afterwards, on the run queue.
+    let with_stack = |s: &SliceRow| s.waker_stack.is_some();
+    let sampled: Vec<_> = found
         .iter()
         .filter(|(_, s)| s.stack.is_some())
+        .copied()
+        .collect();
+    let has_stack = share(&sampled, with_stack);
+    let (mut asleep, mut off) = (0, 0);
+    for (_, slice) in &sampled {
+        asleep += slice.blocked_ns;
+        off += slice.blocked_ns + slice.runnable_ns;
+    }
+    let expected = asleep as f64 / off as f64;
+    assert!(
+        has_stack >= expected - 0.1,
+        "{label}: {has_stack} of the weight has a waker's stack, not {expected}"
+    );
+    let taken: Vec<_> = found
+        .iter()
+        .filter(|(_, s)| with_stack(s))
         .copied()
         .collect();
     let wanted = waking_functions(&site.function);
