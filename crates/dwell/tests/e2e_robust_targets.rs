@@ -81,12 +81,8 @@ fn the_whole_system() {
     // Every thread that lived throughout is there, and lived throughout.
     let after = all_tids();
     let window = tables.meta.end_ns - tables.meta.start_ns;
-    let of_recorder = |tid: u32| before.contains(&tid) && after.contains(&tid);
-    let steady: Vec<u32> = before
-        .iter()
-        .copied()
-        .filter(|&tid| of_recorder(tid))
-        .collect();
+    let lived = |tid: u32| before.contains(&tid) && after.contains(&tid);
+    let steady: Vec<u32> = before.iter().copied().filter(|&tid| lived(tid)).collect();
     let missing: Vec<_> = steady
         .iter()
         .filter(|&&tid| {
@@ -124,14 +120,16 @@ fn the_whole_system() {
     );
 }
 
-/// Ids of all threads of the system.
+/// Ids of all threads of the system, without those of processes that a security module shields even
+/// from root.
 fn all_tids() -> Vec<u32> {
     let number = |e: fs::DirEntry| e.file_name().to_str()?.parse::<u32>().ok();
     let processes = fs::read_dir("/proc")
         .expect("/proc")
         .flatten()
         .filter_map(number);
-    let threads = processes.map(|pid| fs::read_dir(format!("/proc/{pid}/task")));
+    let seen = processes.filter(|pid| fs::read(format!("/proc/{pid}/maps")).is_ok());
+    let threads = seen.map(|pid| fs::read_dir(format!("/proc/{pid}/task")));
     threads
         .flatten()
         .flatten()
