@@ -26,7 +26,7 @@ end_to_end() {
     targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs | sed 's|/tests/| |; s|\.rs$||')
     while read -r package target; do
         for try in 1 2; do
-            if cargo test --locked --package "$package" --test "$target" -- --ignored --test-threads=1 "${skip[@]}"; then
+            if cargo test --locked --package "$package" --test "$target" -- --ignored --test-threads=1 "${skip[@]}" </dev/null; then
                 break
             elif [ "$try" = 2 ]; then
                 return 1

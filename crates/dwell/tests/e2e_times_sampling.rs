@@ -326,7 +326,7 @@ fn what_a_small_buffer_loses_is_counted_and_the_sums_stay_exact() {
     ]
     .concat();
     // The end, where the last sums come, is an overload only because the buffer is small.
-    let path = overload(&scratch, "waits", &own, Duration::from_millis(4000));
+    let path = overload(&scratch, "waits", &own, Duration::from_millis(5600));
     let tables = load(&path);
     let view = View::of(&tables);
     let (produced, losses) = (&tables.meta.produced, &tables.meta.losses);
