@@ -19,6 +19,7 @@ fn meta(bytes: &[u8]) {
     if let Ok(recording) = Recording::open(&folder) {
         let _ = recording.load();
     }
+    let _ = std::fs::remove_dir_all(&folder);
 }
 
 fuzz_target!(|data: &[u8]| {

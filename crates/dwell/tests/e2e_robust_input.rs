@@ -15,11 +15,11 @@ use std::sync::OnceLock;
 /// Recordings of several kinds, made once: a service with all kinds of waits, thousands of
 /// processes, the whole system, threads that only sleep, and a command that does nothing.
 fn recordings() -> &'static [PathBuf] {
-    static MADE: OnceLock<(Scratch, Vec<PathBuf>)> = OnceLock::new();
-    let (_, paths) = MADE.get_or_init(|| {
-        let folder = Scratch::new();
+    static MADE: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let folder = Scratch::until_exit();
         let program = |name: &str| program(name).to_string_lossy().into_owned();
-        let dir = folder.path().to_string_lossy().into_owned();
+        let dir = folder.to_string_lossy().into_owned();
         let kinds: [(&str, Vec<String>); 5] = [
             (
                 "mixed",
@@ -37,7 +37,7 @@ fn recordings() -> &'static [PathBuf] {
         ];
         let mut paths = Vec::new();
         for (name, words) in kinds {
-            let path = folder.join(&format!("{name}.dwell"));
+            let path = folder.join(format!("{name}.dwell"));
             let mut command = dwell();
             command.args(["record", "-q", "-o"]).arg(&path);
             if words.is_empty() {
@@ -48,9 +48,8 @@ fn recordings() -> &'static [PathBuf] {
             run(&mut command).good();
             paths.push(path);
         }
-        (folder, paths)
-    });
-    paths
+        paths
+    })
 }
 
 /// The one of a service with all kinds of waits.

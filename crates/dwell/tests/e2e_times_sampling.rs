@@ -261,8 +261,8 @@ fn the_usual_buffer_loses_nothing_at_a_hundred_thousand_switches_a_second() {
     );
 }
 
-/// The smallest buffer there is, and a recorder that is held up nine tenths of the time: more than
-/// ten times what the buffer takes. For some time only, or to the end.
+/// The smallest buffer there is, and a recorder that is held up nearly all of the time: more than
+/// ten times what the buffer takes. For `time` only, or to the end.
 fn overload(scratch: &Scratch, name: &str, args: &[&str], time: Duration) -> String {
     let path = scratch.file("x.dwell");
     let mut command = dwell(&[
@@ -271,12 +271,13 @@ fn overload(scratch: &Scratch, name: &str, args: &[&str], time: Duration) -> Str
     let mut recorder = Running::start(command.arg(program(name)).args(args));
     let begun = Instant::now();
     // It takes a moment to attach.
-    std::thread::sleep(Duration::from_millis(400));
+    std::thread::sleep(Duration::from_millis(300));
     while begun.elapsed() < time && !recorder.ended() {
         recorder.signal(libc::SIGSTOP);
-        std::thread::sleep(Duration::from_millis(270));
+        let pause = time.saturating_sub(begun.elapsed());
+        std::thread::sleep(pause.min(Duration::from_millis(385)));
         recorder.signal(libc::SIGCONT);
-        std::thread::sleep(Duration::from_millis(30));
+        std::thread::sleep(Duration::from_millis(15));
     }
     recorder.end();
     path
@@ -322,11 +323,11 @@ fn what_a_small_buffer_loses_is_counted_and_the_sums_stay_exact() {
     let folder = scratch.file("");
     let own = [
         &STORM[..],
-        &["--duration", "3", "--dir", &folder, "--json", &json],
+        &["--duration", "8", "--dir", &folder, "--json", &json],
     ]
     .concat();
     // The end, where the last sums come, is an overload only because the buffer is small.
-    let path = overload(&scratch, "waits", &own, Duration::from_millis(5600));
+    let path = overload(&scratch, "waits", &own, Duration::from_millis(7900));
     let tables = load(&path);
     let view = View::of(&tables);
     let (produced, losses) = (&tables.meta.produced, &tables.meta.losses);

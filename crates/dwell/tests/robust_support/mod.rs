@@ -11,6 +11,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,21 @@ impl Scratch {
         fs::create_dir(&path).expect("a temporary folder");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
         Scratch { path }
+    }
+
+    /// One for all tests of a binary, removed when the process ends: nobody drops what is static.
+    pub fn until_exit() -> PathBuf {
+        static FOLDERS: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
+        extern "C" fn remove() {
+            let folders = FOLDERS.lock().map(|mut list| std::mem::take(&mut *list));
+            drop(folders);
+        }
+        let folder = Scratch::new();
+        let path = folder.path.clone();
+        FOLDERS.lock().expect("lock").push(folder);
+        // SAFETY: the handler is a plain function that never unwinds.
+        unsafe { libc::atexit(remove) };
+        path
     }
 
     pub fn path(&self) -> &Path {
