@@ -1,8 +1,8 @@
 //! What a machine allows, asked of the machine itself.
 use crate::kernel_marks::KernelMarks;
 use crate::programs::{Clock, Programs};
+use crate::recorder::{Options, Target, config};
 use crate::{machine, perf};
-use dwell_abi::events::Config;
 use std::fs;
 use std::path::Path;
 
@@ -149,22 +149,24 @@ fn capabilities() -> Vec<Check> {
 }
 
 fn load(marks: &KernelMarks) -> Check {
-    let config = Config {
-        period_ns: 1 << 40,
-        slice_min_ns: 1 << 40,
-        tick_function: marks.tick_function.unwrap_or(u64::MAX),
-        ring_wakeup_bytes: 1 << 20,
-        tick_keep: 0,
-        follow_all: 0,
-        have_task_work: u8::from(machine::has_kfunc("bpf_task_work_schedule_resume_impl")),
-        pad: [0; 2],
-    };
     let clock = if marks.tick_function.is_some() {
         Clock::Tick
     } else {
         Clock::Timer
     };
-    let loaded = Programs::load(config, clock, 1 << 20).and_then(|mut p| p.attach(clock, 1 << 40));
+    let options = Options {
+        target: Target::Pids(Vec::new()),
+        output: None,
+        overwrite: false,
+        period_ns: 1 << 40,
+        clock,
+        duration: None,
+        slice_min_ns: 1 << 40,
+        ring_bytes: 1 << 20,
+        command_line: Vec::new(),
+    };
+    let loaded = Programs::load(config(&options, marks), clock, options.ring_bytes)
+        .and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
         Ok(()) => check("eBPF programs", Verdict::Good, "load and attach", ""),
         Err(error) => check(

@@ -1,5 +1,6 @@
 //! The few kernel functions whose presence in a stack means something.
 use std::fs;
+use std::ops::Range;
 
 /// What a kernel function in a stack says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ pub struct KernelMarks {
     ranges: Vec<(u64, u64, Mark)>,
     /// Address of the scheduler's tick; none when kernel symbols are hidden.
     pub tick_function: Option<u64>,
+    /// `__local_bh_enable_ip`, which runs softirqs for the thread that calls it; empty when unknown.
+    pub bh_enable: Range<u64>,
+    /// The kernel's entry code: interrupts, exceptions, system calls; empty when unknown.
+    pub entry: Range<u64>,
 }
 
 /// The names the scheduler's tick had over the years.
@@ -57,6 +62,7 @@ impl KernelMarks {
     fn parse(symbols: &str) -> Self {
         let mut marks = KernelMarks::default();
         let mut open: Option<(u64, Mark)> = None;
+        let mut bh_enable_open = false;
         for line in symbols.lines() {
             let mut parts = line.split_ascii_whitespace();
             let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
@@ -72,6 +78,19 @@ impl KernelMarks {
             {
                 marks.ranges.push((start, address, mark));
                 open = None;
+            }
+            if bh_enable_open && address > marks.bh_enable.start {
+                marks.bh_enable.end = address;
+                bh_enable_open = false;
+            }
+            match name {
+                "__local_bh_enable_ip" => {
+                    marks.bh_enable = address..address;
+                    bh_enable_open = true;
+                }
+                "__entry_text_start" => marks.entry = address..address,
+                "__entry_text_end" => marks.entry.end = address.max(marks.entry.start),
+                _ => {}
             }
             if let Some(mark) = mark_of(name) {
                 open = Some((address, mark));

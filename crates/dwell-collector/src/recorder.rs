@@ -496,6 +496,10 @@ impl Recorder {
                 "threads_not_followed",
                 counters[events::COUNTER_NO_STORAGE as usize],
             ),
+            (
+                "switches_not_seen",
+                counters[events::COUNTER_NOT_SEEN as usize],
+            ),
             ("records_without_thread", losses.orphans),
             ("wait_stacks_missing", losses.stacks_missing),
             ("mapping_reports", losses.map_events),
@@ -571,12 +575,17 @@ fn open_ring(
     builder.build().map_err(CollectError::Map)
 }
 
-fn config(options: &Options, marks: &KernelMarks) -> Config {
+/// What the programs are told before they are loaded.
+pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
     let keep = machine::tick_ns() as f64 / options.period_ns as f64;
     Config {
         period_ns: options.period_ns,
         slice_min_ns: options.slice_min_ns,
         tick_function: marks.tick_function.unwrap_or(u64::MAX),
+        bh_enable_start: marks.bh_enable.start,
+        bh_enable_len: marks.bh_enable.end - marks.bh_enable.start,
+        entry_start: marks.entry.start,
+        entry_len: marks.entry.end - marks.entry.start,
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),

@@ -486,6 +486,7 @@ impl State {
         };
         let waker_tid =
             (known && interrupt.is_empty() && record.waker_tid != 0).then_some(record.waker_tid);
+        let waker_thread = waker_tid.and_then(|tid| self.threads.latest_of(tid));
         self.slices.push(SliceRow {
             thread,
             site,
@@ -495,13 +496,15 @@ impl State {
             cpu: record.cpu,
             stack,
             waker_tid,
-            waker_thread: waker_tid.and_then(|tid| self.threads.id_of(tid)),
+            waker_thread,
             waker_name: if !known {
                 String::new()
-            } else if interrupt.is_empty() {
+            } else if !interrupt.is_empty() {
+                interrupt.into()
+            } else if record.waker_comm[0] != 0 {
                 comm(&record.waker_comm)
             } else {
-                interrupt.into()
+                waker_thread.map_or_else(String::new, |t| self.threads.get(t).row.name.clone())
             },
             waker_stack: waker.stack.filter(|_| known),
         });

@@ -118,6 +118,12 @@ pub struct Threads {
 impl Threads {
     /// The live thread with this tid.
     pub fn id_of(&self, tid: u32) -> Option<u32> {
+        self.latest_of(tid)
+            .filter(|&id| !self.threads[id as usize].row.ended)
+    }
+
+    /// The last thread with this tid, which may be over: a parent learns of its child's end afterwards.
+    pub fn latest_of(&self, tid: u32) -> Option<u32> {
         self.by_tid.get(&tid).copied()
     }
 
@@ -193,9 +199,6 @@ impl Threads {
         row.name = name;
         row.ended = record.ended != 0;
         thread.dirty = true;
-        if row.ended {
-            self.by_tid.remove(&record.tid);
-        }
         thread.last = Some(record);
     }
 

@@ -178,15 +178,20 @@ fn check_thread_waker(
         .copied()
         .collect();
     let has_stack = share(&sampled, with_stack);
-    let (mut asleep, mut off) = (0, 0);
-    for (_, slice) in &sampled {
-        asleep += slice.blocked_ns;
-        off += slice.blocked_ns + slice.runnable_ns;
+    // A cut falls into the sleep with the probability that the sleep has of the whole wait.
+    let (mut weight, mut expected, mut variance) = (0.0, 0.0, 0.0);
+    for (wait, slice) in &sampled {
+        let w = wait.charged_ns as f64;
+        let off = slice.blocked_ns + slice.runnable_ns;
+        let p = slice.blocked_ns as f64 / off.max(1) as f64;
+        weight += w;
+        expected += w * p;
+        variance += w * w * p * (1.0 - p);
     }
-    let expected = asleep as f64 / off as f64;
+    let (expected, error) = (expected / weight, variance.sqrt() / weight);
     assert!(
-        has_stack >= expected - 0.1,
-        "{label}: {has_stack} of the weight has a waker's stack, not {expected}"
+        has_stack >= expected - 0.02 - 4.0 * error,
+        "{label}: {has_stack} of the weight has a waker's stack, not {expected} ± {error}"
     );
     let taken: Vec<_> = found
         .iter()

@@ -74,7 +74,8 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 	t->wait = 1; /* 0 means that no stack is owed */
 	t->next_cut = now + stationary_gap();
 	t->delay_seen = run_delay(task);
-	t->exec_seen = task->se.sum_exec_runtime;
+	t->exec_seen = t->exec_base = task->se.sum_exec_runtime;
+	t->exec_unknown = state == STATE_RUNNING;
 	t->dirty = 1;
 	t->start = now;
 	return t;
@@ -102,25 +103,19 @@ static __always_inline u64 run_delay(struct task_struct *task)
  * The kernel knows better than the waking when a thread was put on a run queue, and when a processor
  * began to work for it: the interrupt that wakes or preempts is charged by its clock, not by the
  * switch that follows. It has added up the last stay off the processor by now; what it knows replaces
- * our first account, so that runnable time is schedstat's, and running time not less than it.
+ * our first account: runnable time is schedstat's, and running time not less than it.
  */
-/* An interrupt and the way out of idleness take microseconds. */
-#define EARLY_MAX_NS 1000000
-
-static __always_inline void correct(struct thread *t, struct task_struct *prev, u64 on)
+static __always_inline void correct(struct thread *t, struct task_struct *prev)
 {
 	struct site *s = &t->sites[t->current & (SITE_SLOTS - 1)];
 	bool slept = !(s->flags & SITE_PREEMPTED);
-	u64 delay = run_delay(prev), exec = prev->se.sum_exec_runtime;
-	i64 more = (i64)(delay - t->delay_seen - t->off_runnable);
-	i64 early = (i64)(exec - t->exec_seen - on), from_sleep;
+	u64 delay = run_delay(prev);
+	i64 more = (i64)(delay - t->delay_seen - t->off_runnable), from_sleep, early;
 
 	t->delay_seen = delay;
-	t->exec_seen = exec;
 	if (!bpf_core_field_exists(prev->sched_info) || !t->off_known)
 		return;
-	if (early < 0 || early > EARLY_MAX_NS)
-		early = 0;
+	t->off_known = 0;
 	if (more < -(i64)t->off_runnable)
 		more = -(i64)t->off_runnable;
 	/* What does not come out of the sleep comes out of running time: a stall before the switch. */
@@ -130,22 +125,70 @@ static __always_inline void correct(struct thread *t, struct task_struct *prev, 
 	t->runnable += more;
 	s->runnable += more;
 	t->running -= more - from_sleep;
-	t->blocked -= from_sleep;
-	s->blocked -= from_sleep;
-	if (slept) {
-		t->off_blocked -= from_sleep;
-		if (early > (i64)t->off_blocked) {
-			t->exec_seen -= early - t->off_blocked;
-			early = t->off_blocked;
-		}
-		t->blocked -= early;
-		s->blocked -= early;
-		t->running += early;
-	} else {
-		t->exec_seen -= early; /* it is taken from the next sleep */
-	}
+	t->off_blocked -= from_sleep;
+	/* What a sleep cannot give is taken from the next one. */
+	early = (i64)(t->exec_seen - t->exec_base - t->running);
+	if (!slept || early < 0)
+		early = 0;
+	else if (early > (i64)t->off_blocked)
+		early = t->off_blocked;
+	t->running += early;
+	t->blocked -= from_sleep + early;
+	s->blocked -= from_sleep + early;
 	s->dirty = 1;
-	t->off_known = 0;
+}
+
+/* The stay off the processor is over at `now`. Returns when the thread was woken. */
+static __always_inline u64 end_stay(struct thread *t, u64 now)
+{
+	u64 since = t->since, wake = since;
+
+	/* Every sleep is ended by a waking. One noted before the switch raced with it. */
+	if (t->state == STATE_BLOCKED && t->wake > since)
+		wake = t->wake > now ? now : t->wake;
+	begin_sums(t);
+	t->off_blocked = wake - since;
+	t->off_runnable = now - wake;
+	t->blocked += t->off_blocked;
+	t->runnable += t->off_runnable;
+	t->off_known = 1;
+	t->since = now;
+	end_sums(t);
+	leave_site(t, t->off_blocked, t->off_runnable);
+	return wake;
+}
+
+/*
+ * A switch may go unseen: a kernel can be made to run no program while certain threads are current,
+ * and an adoption can meet a thread in mid-switch. The kernel's account of the time on a processor
+ * tells when it was: the sums stay exact. That stay has no stack and no waker; one whose beginning
+ * was not seen is counted at the site before.
+ */
+
+/* The thread leaves but was not seen to come. `ran`: its time on the processor since. */
+static __always_inline void came_unseen(struct thread *t, u64 ran, u64 now)
+{
+	u64 away = now - t->since;
+
+	count(COUNTER_NOT_SEEN, 1);
+	end_stay(t, ran < away ? now - ran : t->since);
+	t->want_first = 0;
+	t->cut_at_start = 0;
+	t->state = STATE_RUNNING;
+}
+
+/* The thread comes but was not seen to leave. `ran`: its time on the processor before. */
+static __always_inline void left_unseen(struct thread *t, u64 ran, u64 now)
+{
+	u64 left = ran < now - t->since ? t->since + ran : now;
+
+	count(COUNTER_NOT_SEEN, 1);
+	begin_sums(t);
+	t->running += left - t->since;
+	t->since = left;
+	t->state = t->wake > left ? STATE_BLOCKED : STATE_RUNNABLE;
+	t->wait++;
+	end_sums(t);
 }
 
 /* From the end of a thread's work to the switch: microseconds; what is more was stolen by the host. */
@@ -156,19 +199,26 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 				       u32 prev_state, u64 now)
 {
 	bool sleeps = !preempt && prev_state;
+	u64 exec = prev->se.sum_exec_runtime;
 	i64 tail;
 
 	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
-	begin_sums(t);
-	if (sleeps) {
-		/* Looking for another thread to run is not this one's work any more. */
-		tail = (i64)(now - t->since - (prev->se.sum_exec_runtime - t->exec_seen));
-		tail = tail < 0 ? 0 : tail > TAIL_MAX_NS ? TAIL_MAX_NS : tail;
-		now -= tail;
+	if (t->exec_unknown) { /* adopted while it ran: what the kernel counted by then is not known */
+		t->exec_unknown = 0;
+		t->exec_seen = exec - (now - t->since);
+		t->exec_base = t->exec_seen - t->running;
 	}
+	if (t->state != STATE_RUNNING)
+		came_unseen(t, exec - t->exec_seen, now);
+	begin_sums(t);
+	/* Looking for another thread to run is not this one's work any more. */
+	tail = (i64)(now - t->since - (exec - t->exec_seen));
+	if (tail > 0 && tail <= TAIL_MAX_NS)
+		now -= tail;
 	t->running += now - t->since;
-	correct(t, prev, now - t->since);
+	t->exec_seen = exec;
+	correct(t, prev);
 	t->since = now;
 	t->wait++;
 	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
@@ -184,32 +234,15 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 /* The thread gets a processor: its stay off the processor is complete. */
 static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 now)
 {
-	u64 since = t->since, wake, blocked = 0, runnable;
+	u64 since, wake;
 	u32 flags = 0;
 
-	if (now < since)
-		now = since;
-
-	if (t->state == STATE_BLOCKED) {
-		/* Every sleep is ended by a waking. One noted before the switch raced with it. */
-		wake = t->wake >= since ? t->wake : since;
-		if (wake > now)
-			wake = now;
-		blocked = wake - since;
-	} else {
-		wake = since;
-	}
-	runnable = now - wake;
-	begin_sums(t);
-	t->blocked += blocked;
-	t->runnable += runnable;
-	t->off_blocked = blocked;
-	t->off_runnable = runnable;
-	t->off_known = 1;
-	t->since = now;
-	end_sums(t);
-	leave_site(t, blocked, runnable);
-
+	if (now < t->since)
+		now = t->since;
+	if (t->state == STATE_RUNNING)
+		left_unseen(t, next->se.sum_exec_runtime - t->exec_seen, now);
+	since = t->since;
+	wake = end_stay(t, now);
 	if (now >= t->next_cut)
 		flags |= WAIT_SAMPLED;
 	if (t->want_first)
@@ -259,10 +292,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (!t)
 		return 0;
 	now = bpf_ktime_get_boot_ns();
-	if (now - t->since >= config.slice_min_ns || now >= t->next_cut || t->want_first)
-		note_waker(ctx, t, p, now);
-	else
-		t->waker_kind = WAKER_NONE;
+	note_waker(ctx, t, p, now, now - t->since >= config.slice_min_ns || now >= t->next_cut || t->want_first);
 	t->wake = now;
 	return 0;
 }
@@ -281,7 +311,10 @@ static __always_inline void emit_task(u32 kind, struct task_struct *task, u32 ot
 	r.other_tgid = other_tgid;
 	r.ns_tid = ns_pid(task);
 	bpf_probe_read_kernel(r.comm, sizeof(r.comm), task->comm);
-	send(kind, &r, sizeof(r));
+	if (kind == RECORD_EXEC)
+		send_urgent(kind, &r, sizeof(r), r.time);
+	else
+		send(kind, &r, sizeof(r));
 }
 
 SEC("tp_btf/sched_process_fork")

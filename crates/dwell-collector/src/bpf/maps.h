@@ -33,6 +33,7 @@ struct thread {
 	u64 wake, next_cut;
 	u64 voluntary, involuntary;
 	u64 delay_seen, exec_seen; /* the kernel's run_delay and sum_exec_runtime when last read */
+	u64 exec_base; /* its sum_exec_runtime when `running` was 0 */
 	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
 	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
@@ -41,6 +42,7 @@ struct thread {
 	u32 pending; /* stack number owed by a callback, 0: none */
 	u32 installs;
 	u32 slot; /* in the works map */
+	u64 waker; /* who ended the last sleep: its task_struct, to be read with care */
 	u32 waker_tid;
 	u32 cut_wait; /* the wait whose waker's stack was taken */
 	u8 waker_kind;
@@ -51,6 +53,8 @@ struct thread {
 	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
 	u8 ended; /* its last report is out */
 	u8 dirty;
+	u8 waker_named; /* waker_comm is its name */
+	u8 exec_unknown; /* exec_seen and exec_base are set at the next switch */
 	char waker_comm[16];
 	struct site sites[SITE_SLOTS];
 };

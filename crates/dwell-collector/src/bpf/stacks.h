@@ -13,11 +13,30 @@ static __always_inline u64 wakeup_flags(void)
 										   BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline void send(u32 kind, void *record, u64 size)
+static __always_inline void send_with(u32 kind, void *record, u64 size, u64 flags)
 {
 	count(COUNTER_PRODUCED + kind, 1);
-	if (bpf_ringbuf_output(&ring, record, size, wakeup_flags()))
+	if (bpf_ringbuf_output(&ring, record, size, flags))
 		count(COUNTER_LOST + kind, 1);
+}
+
+static __always_inline void send(u32 kind, void *record, u64 size)
+{
+	send_with(kind, record, size, wakeup_flags());
+}
+
+/* A record that user space should see soon: it has to load mappings. A waking costs a µs or two. */
+#define URGENT_GAP_NS 2000000
+static u64 last_urgent;
+
+static __always_inline void send_urgent(u32 kind, void *record, u64 size, u64 now)
+{
+	u64 last = last_urgent;
+
+	if (now - last < URGENT_GAP_NS)
+		return send(kind, record, size);
+	last_urgent = now;
+	send_with(kind, record, size, BPF_RB_FORCE_WAKEUP);
 }
 
 static __always_inline u32 ns_pid(struct task_struct *task)
@@ -34,15 +53,16 @@ static __always_inline u32 ns_pid(struct task_struct *task)
 	return nr;
 }
 
-/* True when the program runs on the task's own kernel stack: not in an interrupt that came while in
- * the kernel (those run on the interrupt stack). An interrupt from user mode stays on the task's stack. */
-static __always_inline bool on_task_stack(void *ctx, struct task_struct *task)
+/* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
+ * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack. */
+static __always_inline bool on_task_stack(void *ctx, struct task_struct *current)
 {
-	void *volatile spilled = ctx;
-	u64 here = 0;
+	u64 here = (u64)ctx;
 
-	bpf_probe_read_kernel(&here, sizeof(here), (void *)&spilled);
-	return here - (u64)task->stack < THREAD_SIZE;
+	/* The context lies on the stack in use. The difference of two pointers is a number to the verifier. */
+	asm volatile("%0 -= %1" : "+r"(here) : "r"(current));
+	here += bpf_get_current_task();
+	return here - (u64)current->stack < THREAD_SIZE;
 }
 
 static __always_inline void give_scratch(struct scratch *s)
@@ -155,7 +175,10 @@ static __always_inline void send_stack(struct scratch *s, struct StackRecord *r)
 	size &= 0x1ffff;
 	if (size > sizeof(*r) + sizeof(s->pcs))
 		size = sizeof(*r);
-	send(r->kind, r, size);
+	if (r->end == END_NO_MAPPING || r->end == END_NOT_READY)
+		send_urgent(r->kind, r, size, r->time);
+	else
+		send(r->kind, r, size);
 }
 
 static __always_inline struct StackRecord *begin_stack(struct scratch *s, u32 kind, struct task_struct *task)
@@ -244,6 +267,15 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
 	return true;
 }
 
+/* The name of a waker that was noted in passing; none if it is gone. */
+static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
+{
+	struct task_struct *task = (void *)waker;
+
+	if (BPF_CORE_READ(task, pid) == tid)
+		bpf_probe_read_kernel(comm, 16, (void *)waker + bpf_core_field_offset(struct task_struct, comm));
+}
+
 static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_struct *task, u64 since, u64 wake,
 				      u64 now, u32 flags)
 {
@@ -282,52 +314,111 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	if (t->cut_at_start)
 		flags |= WAIT_CUT_AT_START;
 	r->flags = flags;
-	if (wake > since && t->waker_kind != WAKER_NONE && t->wake == wake) {
+	r->waker_tid = 0;
+	r->waker_kind = WAKER_NONE;
+	__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
+	if (wake > since && t->wake == wake) {
 		r->waker_tid = t->waker_tid;
 		r->waker_kind = t->waker_kind;
-		__builtin_memcpy(r->waker_comm, t->waker_comm, sizeof(r->waker_comm));
-	} else {
-		r->waker_tid = 0;
-		r->waker_kind = WAKER_NONE;
-		__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
+		if (t->waker_named)
+			__builtin_memcpy(r->waker_comm, t->waker_comm, sizeof(r->waker_comm));
+		else
+			late_comm(r->waker_comm, t->waker, t->waker_tid);
 	}
 	send(RECORD_WAIT, r, (sizeof(*r) + 8ull * r->n_kernel) & 0xfff);
 	give_scratch(s);
 }
 
-/* A waker: who it is, and its stack when the wait it ends is one that is sampled. */
-static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now)
+/* Whether a softirq runs because the thread asked for it: it sends on a socket of this machine, say,
+ * and delivers the packet itself on the way out. Leaf first, that call comes before the entry of any
+ * interrupt. */
+__noinline int own_softirq(struct scratch *s, u32 n)
+{
+	u64 pc;
+
+	if (!s)
+		return 0;
+	for (u32 i = 0; i < MAX_KERNEL_FRAMES; i++) {
+		pc = s->pcs[i];
+		if (i >= n || pc - config.entry_start < config.entry_len)
+			return 0;
+		if (pc - config.bh_enable_start < config.bh_enable_len)
+			return 1;
+	}
+	return 0;
+}
+
+/* System calls that send on a socket, or close one. */
+static __always_inline bool sends(u64 nr)
+{
+	switch (nr) {
+	case 1: case 3: case 20: case 40: /* write, close, writev, sendfile */
+	case 42: case 44: case 46: case 48: /* connect, sendto, sendmsg, shutdown */
+	case 275: case 307: /* splice, sendmmsg */
+		return true;
+	}
+	return false;
+}
+
+/* System calls that may wait for a socket. */
+static __always_inline bool awaits_socket(i32 nr)
+{
+	switch (nr) {
+	case 0: case 1: case 19: case 20: /* read, write, readv, writev */
+	case 7: case 23: case 270: case 271: /* poll, select, pselect6, ppoll */
+	case 42 ... 47: /* connect, accept, sendto, recvfrom, sendmsg, recvmsg */
+	case 232: case 281: case 441: /* epoll_wait, epoll_pwait, epoll_pwait2 */
+	case 288: case 299: case 307: /* accept4, recvmmsg, sendmmsg */
+		return true;
+	}
+	return false;
+}
+
+/* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
+static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	bool irq = !on_task_stack(ctx, task);
+	bool irq = !on_task_stack(ctx, task), called = false, sampled;
+	struct scratch *s = NULL;
 	struct StackRecord *r;
-	struct pt_regs *regs;
-	struct scratch *s;
+	u64 nr = 0;
+	u32 n = 0;
 
-	if (!irq && !(task->flags & PF_KTHREAD)) {
-		/* An interrupt from user mode: no system call is under way. */
-		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		irq = (i64)regs->orig_ax < 0;
+	if (!(task->flags & PF_KTHREAD)) {
+		nr = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
+		called = (i64)nr >= 0;
+		irq |= !called; /* an interrupt from user mode */
 	}
+	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
+		  (now >= t->next_cut || t->want_first);
+	if (sampled || (closely && irq && called))
+		s = take_scratch(SCRATCH_SWITCH);
+	if (s)
+		n = kernel_stack(ctx, s);
+	/* For a short wait a look at the stack would cost too much: it is judged by what both do. */
+	if (irq && called)
+		irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr));
+	t->waker = bpf_get_current_task();
 	t->waker_tid = task->pid;
 	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
-	bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
-	if (t->state != STATE_BLOCKED || t->cut_wait == t->wait || !(now >= t->next_cut || t->want_first))
-		return;
-	t->cut_wait = t->wait;
-	s = take_scratch(SCRATCH_SWITCH);
+	t->waker_named = closely;
+	if (closely)
+		bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
 	if (!s)
 		return;
-	r = begin_stack(s, RECORD_WAKER, task);
-	r->seq = t->wait;
-	r->peer = wakee->pid;
-	r->waker_kind = t->waker_kind;
-	r->n_kernel = kernel_stack(ctx, s);
-	if (irq)
-		r->end = END_NO_USER;
-	else
-		user_stack(s, r, task, r->n_kernel);
-	send_stack(s, r);
+	if (sampled) {
+		t->cut_wait = t->wait;
+		r = begin_stack(s, RECORD_WAKER, task);
+		r->seq = t->wait;
+		r->peer = wakee->pid;
+		r->waker_kind = t->waker_kind;
+		r->n_kernel = n;
+		if (irq)
+			r->end = END_NO_USER;
+		else
+			user_stack(s, r, task, n);
+		send_stack(s, r);
+	}
 	give_scratch(s);
 }
 
