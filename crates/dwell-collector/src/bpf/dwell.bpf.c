@@ -380,7 +380,7 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 {
 	if ((u64)timer->function != config.tick_function || bpf_get_prandom_u32() > config.tick_keep)
 		return 0;
-	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf()));
+	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()));
 	return 0;
 }
 

@@ -25,36 +25,40 @@ struct site {
 	u8 fd_kind, flags, dirty, used;
 };
 
-/* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake`
- * fields by its waker under pi_lock; others only read. `version` is odd while the sums change. */
+/* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
+ * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
+ * What every switch and waking touches comes first. */
 struct thread {
-	u64 start, since;
-	u64 running, runnable, blocked;
-	u64 wake, next_cut;
-	u64 voluntary, involuntary;
-	u64 delay_seen, exec_seen; /* the kernel's run_delay and sum_exec_runtime when last read */
-	u64 exec_base; /* its sum_exec_runtime when `running` was 0 */
-	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
-	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
-	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
-	u32 version;
-	u32 wait; /* number of the stay off the processor */
-	u32 pending; /* stack number owed by a callback, 0: none */
-	u32 installs;
-	u32 slot; /* in the works map */
+	u64 since, wake, next_cut;
 	u64 waker; /* who ended the last sleep: its task_struct, to be read with care */
 	u32 waker_tid;
+	u32 wait; /* number of the stay off the processor */
 	u32 cut_wait; /* the wait whose waker's stack was taken */
-	u8 waker_kind;
+	u32 version;
 	u8 state;
 	u8 current; /* index of the site it waits at */
 	u8 want_first;
 	u8 cut_at_start;
-	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
-	u8 ended; /* its last report is out */
-	u8 dirty;
+	u8 waker_kind;
 	u8 waker_named; /* waker_comm is its name */
+	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
+	u8 dirty;
+
+	u64 running, runnable, blocked;
+	u64 delay_seen, exec_seen; /* the kernel's run_delay and sum_exec_runtime when last read */
+	u64 exec_base; /* its sum_exec_runtime when `running` was 0 */
+	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
+
+	u64 start;
+	u64 voluntary, involuntary;
+	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
+	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
+	u32 pending; /* stack number owed by a callback, 0: none */
+	u32 installs;
+	u32 slot; /* in the works map */
+	u8 ended; /* its last report is out */
 	u8 exec_unknown; /* exec_seen and exec_base are set at the next switch */
+	u8 pad[2];
 	char waker_comm[16];
 	struct site sites[SITE_SLOTS];
 };

@@ -54,14 +54,15 @@ static __always_inline u32 ns_pid(struct task_struct *task)
 }
 
 /* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
- * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack. */
-static __always_inline bool on_task_stack(void *ctx, struct task_struct *current)
+ * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack.
+ * `address` is that of `current`, as a number. */
+static __always_inline bool on_task_stack(void *ctx, struct task_struct *current, u64 address)
 {
 	u64 here = (u64)ctx;
 
 	/* The context lies on the stack in use. The difference of two pointers is a number to the verifier. */
 	asm volatile("%0 -= %1" : "+r"(here) : "r"(current));
-	here += bpf_get_current_task();
+	here += address;
 	return here - (u64)current->stack < THREAD_SIZE;
 }
 
@@ -378,27 +379,27 @@ static __always_inline bool awaits_socket(i32 nr)
 static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	bool irq = !on_task_stack(ctx, task), called = false, sampled;
+	u64 address = bpf_get_current_task();
+	bool irq = !on_task_stack(ctx, task, address), own = false, sampled;
 	struct scratch *s = NULL;
 	struct StackRecord *r;
-	u64 nr = 0;
+	u64 nr = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
 	u32 n = 0;
 
-	if (!(task->flags & PF_KTHREAD)) {
-		nr = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
-		called = (i64)nr >= 0;
-		irq |= !called; /* an interrupt from user mode */
-	}
+	if (irq) /* in the midst of a system call: perhaps its own doing */
+		own = (i64)nr >= 0 && !(task->flags & PF_KTHREAD);
+	else if ((i64)nr < 0) /* an interrupt from user mode */
+		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
 		  (now >= t->next_cut || t->want_first);
-	if (sampled || (closely && irq && called))
+	if (sampled || (closely && own))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
 		n = kernel_stack(ctx, s);
 	/* For a short wait a look at the stack would cost too much: it is judged by what both do. */
-	if (irq && called)
+	if (own)
 		irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr));
-	t->waker = bpf_get_current_task();
+	t->waker = address;
 	t->waker_tid = task->pid;
 	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
 	t->waker_named = closely;
