@@ -64,7 +64,8 @@ pub fn step_row(
     let (sp, bp) = (regs.sp, regs.bp);
     let by8 = |n: i16| (i64::from(n) * 8) as u64;
     match row.kind {
-        KIND_SP => by_cfa(sp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
+        KIND_CLONE if regs.leaf.get(Registers::RAX) == Some(0) => Err(StackEnd::Complete),
+        KIND_SP | KIND_CLONE => by_cfa(sp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
         KIND_BP => by_cfa(bp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
         KIND_PLT => {
             let pushed = regs.lookup_pc() & 15 >= u64::from(row.cfa_off8 as u16);

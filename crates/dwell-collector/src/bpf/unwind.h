@@ -239,6 +239,10 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	bp_off8 = (i8)(row >> 56);
 
 	switch (kind) {
+	case KIND_CLONE:
+		if (!u->returned && !s->leaf[0])
+			return END_COMPLETE;
+		/* fall through */
 	case KIND_SP:
 	case KIND_BP:
 	case KIND_PLT:
