@@ -88,7 +88,7 @@ fuzz_target!(|data: &[u8]| {
             pc,
             sp: 0x7000_0000,
             bp: 0x7000_0010,
-            rdi: Some(pc),
+            leaf: Registers::from_dwarf_order([pc; Registers::COUNT]),
             is_return_address: false,
         };
         table_step::walk(&modules, regs, &mut read, 32, &mut frames);

@@ -63,6 +63,9 @@ c_consts! { emit_consts:
     /// Code that is known to keep frame pointers (Go): bp = 0 is the outermost frame, otherwise
     /// CFA = bp + 16 and the caller's rbp is *bp.
     pub const KIND_FP: u8 = 9;
+    /// Behind the system call of `clone`: with rax = 0 this is the new thread, on a stack of its own
+    /// that begins here; otherwise as `KIND_SP`.
+    pub const KIND_CLONE: u8 = 10;
 
     /// `Rule::cfa_reg`: the stack pointer.
     pub const REG_SP: u8 = 0;

@@ -1,4 +1,5 @@
 //! What is mapped executable where in a process.
+use crate::mapped_file::parse_device;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
 use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER};
@@ -32,7 +33,8 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
     let (start, end) = fields.next()?.split_once('-')?;
     let permissions = fields.next()?;
     let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let inode = fields.nth(1)?.parse().ok()?;
+    let device = parse_device(fields.next()?)?;
+    let inode = fields.next()?.parse().ok()?;
     let path = fields.next().unwrap_or("").trim();
     let (start, end) = (
         u64::from_str_radix(start, 16).ok()?,
@@ -49,6 +51,7 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
         start,
         end,
         file_offset,
+        device,
         inode,
         path: path.into(),
     })

@@ -39,6 +39,8 @@ pub enum Origin {
         path: String,
         /// Its build id.
         build_id: Vec<u8>,
+        /// Root of the target's mount namespace, if that is not ours; valid as long as `file`.
+        root: Option<PathBuf>,
     },
     /// The kernel.
     Kernel,
@@ -48,6 +50,8 @@ pub enum Origin {
         pid: u32,
         /// Process id in its own PID namespace.
         ns_pid: u32,
+        /// Root of its mount namespace, if that is not ours.
+        root: Option<PathBuf>,
     },
 }
 
@@ -92,14 +96,16 @@ fn origin(state: &State, kind: u8, id: u32) -> Origin {
                 file: module.readable_path(),
                 path: module.path.clone(),
                 build_id: module.build_id.clone(),
+                root: module.root.as_ref().map(|r| r.path()),
             }
         }
         1 => Origin::Kernel,
         _ => {
-            let row = &state.processes.get(id).row;
+            let process = state.processes.get(id);
             Origin::Jit {
-                pid: row.pid,
-                ns_pid: row.ns_pid,
+                pid: process.row.pid,
+                ns_pid: process.row.ns_pid,
+                root: process.root.as_ref().map(|r| r.path()),
             }
         }
     }

@@ -1,8 +1,8 @@
 //! Modules: files mapped executable, each read once and shared by all processes that map it.
 use crate::cells::Cells;
 use crate::error::CollectError;
-use crate::perf::MapEvent;
 use crate::programs::Programs;
+use crate::roots::Root;
 use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
 use dwell_elf::step::UnwindInfo;
 use dwell_elf::unwind::{self, CfiSections};
@@ -31,6 +31,8 @@ pub struct Module {
     pub table: u32,
     /// First stated address the table covers.
     pub text_start: u64,
+    /// Root of the first process that mapped it, if that is not ours.
+    pub root: Option<Arc<Root>>,
     segments: Vec<Segment>,
     /// Open as long as we run: it stays readable when it is deleted, replaced, or out of sight in
     /// another mount namespace.
@@ -114,6 +116,16 @@ impl Modules {
         &self.modules[id as usize]
     }
 
+    /// The number that the next new module gets.
+    pub fn next_id(&self) -> ModuleId {
+        self.modules.len() as ModuleId
+    }
+
+    /// Tells in which root a new module was found.
+    pub fn set_root(&mut self, id: ModuleId, root: Option<Arc<Root>>) {
+        self.modules[id as usize].root = root;
+    }
+
     /// The module of an open file; reads it when it is new.
     pub fn of_file(
         &mut self,
@@ -162,12 +174,13 @@ impl Modules {
         bytes: &[u8],
         file: File,
     ) -> Result<ModuleId, CollectError> {
-        let id = self.modules.len() as ModuleId;
+        let id = self.next_id();
         let mut module = Module {
             path: path.into(),
             build_id: Vec::new(),
             table: TABLE_FRAME_POINTER,
             text_start: 0,
+            root: None,
             segments: Vec::new(),
             file,
             unwind_info: OnceCell::new(),
@@ -232,24 +245,4 @@ fn memory_file(bytes: &[u8]) -> io::Result<File> {
     };
     file.write_all(bytes)?;
     Ok(file)
-}
-
-/// Opens the file of a mapping: by the mapping itself (deleted files too), else by its path if that
-/// still is the same file.
-pub fn open_mapped(event: &MapEvent) -> Option<File> {
-    let MapEvent {
-        pid,
-        start,
-        end,
-        path,
-        ..
-    } = event;
-    if let Ok(file) = File::open(format!("/proc/{pid}/map_files/{start:x}-{end:x}")) {
-        return Some(file);
-    }
-    let same = |file: &File| file.metadata().is_ok_and(|m| m.ino() == event.inode);
-    let by_root = File::open(format!("/proc/{pid}/root{path}"))
-        .ok()
-        .filter(same);
-    by_root.or_else(|| File::open(path).ok().filter(same))
 }

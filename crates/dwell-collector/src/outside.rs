@@ -45,17 +45,22 @@ fn walk(
     Walked { frames, end }
 }
 
-/// Walks a copy of a stack that begins at the stack pointer.
+/// Walks a copy of a stack that begins at the stack pointer. Code without a module is read from the
+/// process itself, as long as it lives.
 pub fn walk_copy(
     space: &AddressSpace,
     modules: &Modules,
     registers: [u64; 17],
     copy: &[u8],
+    pid: u32,
 ) -> Walked {
     let base = registers[usize::from(Registers::RSP)] & !7;
     let mut beyond = false;
     let mut walked = walk(space, modules, registers, |address| {
         let word = word_at(copy, base, address);
+        if word.is_none() && space.find(address).is_some() {
+            return read_code(pid, address);
+        }
         beyond |= word.is_none() && address >= base;
         word
     });
@@ -87,11 +92,20 @@ pub fn walk_memory(
     read_at(base, &mut copy);
     walk(space, modules, registers, |address| {
         word_at(&copy, base, address).or_else(|| {
+            if space.find(address).is_some() {
+                return read_code(pid, address);
+            }
             base = address & !7;
             read_at(base, &mut copy);
             word_at(&copy, base, address)
         })
     })
+}
+
+/// Apart from the stack, whose copy stays what it is.
+fn read_code(pid: u32, address: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    (read_memory_into(pid, address, &mut word) == word.len()).then(|| u64::from_ne_bytes(word))
 }
 
 fn word_at(copy: &[u8], base: u64, address: u64) -> Option<u64> {

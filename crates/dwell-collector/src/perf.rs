@@ -27,6 +27,8 @@ pub struct MapEvent {
     pub end: u64,
     /// Offset in the file, bytes.
     pub file_offset: u64,
+    /// Device of the file's file system, as in `st_dev`; 0 when there is no file.
+    pub device: u64,
     /// Inode of the file, 0 when there is none.
     pub inode: u64,
     /// Path as the process sees it; `//anon` and names in brackets for memory without a file.
@@ -192,6 +194,7 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
         start,
         end: start.checked_add(length)?,
         file_offset: read_u64(record, 32)?,
+        device: libc::makedev(read_u32(record, 40)?, read_u32(record, 44)?),
         inode: read_u64(record, 48)?,
         path: String::from_utf8_lossy(name).into_owned(),
     })

@@ -1,12 +1,15 @@
 //! Processes: who they are and what they have mapped.
 use crate::address_space::{self, AddressSpace, Mapped};
 use crate::error::CollectError;
-use crate::modules::{Modules, open_mapped};
+use crate::mapped_file::open_mapped;
+use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
 use crate::programs::Programs;
+use crate::roots::{Root, Roots};
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
+use std::sync::Arc;
 
 /// A process that is or was followed.
 pub struct Process {
@@ -14,6 +17,8 @@ pub struct Process {
     pub row: ProcessRow,
     /// Its executable mappings.
     pub space: AddressSpace,
+    /// Its root directory, if that is not ours.
+    pub root: Option<Arc<Root>>,
     renamed_at: u64,
     alive: u32,
     dirty: bool,
@@ -26,6 +31,7 @@ pub struct Processes {
     processes: Vec<Process>,
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
+    roots: Roots,
     /// Mappings that did not fit the kernel side's limit.
     pub mappings_left_out: u64,
 }
@@ -60,6 +66,7 @@ impl Processes {
                 ..ProcessRow::default()
             },
             AddressSpace::default(),
+            None,
         );
         self.read_identity(id);
         id
@@ -74,10 +81,10 @@ impl Processes {
         name: String,
         start_ns: u64,
     ) -> u32 {
-        let (mut row, space) = match self.by_pid.get(&parent) {
-            Some(&id) => (self.get(id).row.clone(), self.get(id).space.clone()),
-            None => (ProcessRow::default(), AddressSpace::default()),
-        };
+        let parent_process = self.id_of(parent).map(|id| self.get(id));
+        let (mut row, space, root) = parent_process
+            .map(|p| (p.row.clone(), p.space.clone(), p.root.clone()))
+            .unwrap_or_default();
         row = ProcessRow {
             pid,
             ns_pid,
@@ -88,15 +95,16 @@ impl Processes {
             exit_status: None,
             ..row
         };
-        self.push(row, space)
+        self.push(row, space, root)
     }
 
-    fn push(&mut self, row: ProcessRow, space: AddressSpace) -> u32 {
+    fn push(&mut self, row: ProcessRow, space: AddressSpace, root: Option<Arc<Root>>) -> u32 {
         let id = self.processes.len() as u32;
         self.by_pid.insert(row.pid, id);
         self.processes.push(Process {
             row: ProcessRow { process: id, ..row },
             space,
+            root,
             renamed_at: 0,
             alive: 0,
             dirty: true,
@@ -105,7 +113,7 @@ impl Processes {
         id
     }
 
-    /// Reads command line, executable and cgroup, as far as the process still lives.
+    /// Reads command line, executable, cgroup and root, as far as the process still lives.
     pub fn read_identity(&mut self, id: u32) {
         let process = &mut self.processes[id as usize];
         let pid = process.row.pid;
@@ -125,6 +133,7 @@ impl Processes {
         if !name.is_empty() {
             process.row.name = name.trim_end().into();
         }
+        self.roots.update(pid, &mut process.root);
         process.dirty = true;
     }
 
@@ -190,7 +199,7 @@ impl Processes {
         id: u32,
         event: &MapEvent,
     ) -> Result<(), CollectError> {
-        let process = &mut self.processes[id as usize];
+        let process = self.get(id);
         if process.space.has(event) {
             return Ok(());
         }
@@ -208,15 +217,11 @@ impl Processes {
                 && !path.starts_with("/dev/zero")
                 && !path.starts_with("/memfd:") =>
             {
-                let file = open_mapped(event);
-                (
-                    path,
-                    file.map(|f| modules.of_file(programs, f, path))
-                        .transpose()?,
-                )
+                (path, self.module_of(programs, modules, id, event)?)
             }
             _ => ("[anon]", None),
         };
+        let process = &mut self.processes[id as usize];
         let build_id = module.map_or(String::new(), |m| hex(&modules.get(m).build_id));
         self.new_mappings.push(MappingRow {
             process: id,
@@ -239,6 +244,28 @@ impl Processes {
         );
         process.space_dirty = true;
         Ok(())
+    }
+
+    /// The module of a file mapping, none when the file is out of reach.
+    fn module_of(
+        &mut self,
+        programs: &Programs,
+        modules: &mut Modules,
+        id: u32,
+        event: &MapEvent,
+    ) -> Result<Option<ModuleId>, CollectError> {
+        let Some(file) = open_mapped(event) else {
+            return Ok(None);
+        };
+        let next = modules.next_id();
+        let module = modules.of_file(programs, file, &event.path)?;
+        if module == next {
+            // The mapping of an exec is reported before the exec, after which identities are read.
+            let process = &mut self.processes[id as usize];
+            self.roots.update(process.row.pid, &mut process.root);
+            modules.set_root(module, process.root.clone());
+        }
+        Ok(Some(module))
     }
 
     /// Reads all mappings of a process from `/proc`.

@@ -6,7 +6,7 @@ use crate::kernel_marks::{KernelMarks, WakerStack};
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
 use crate::perf::MapEvent;
-use crate::processes::{Processes, hex};
+use crate::processes::{Process, Processes, hex};
 use crate::programs::Programs;
 use crate::reasons;
 use crate::records::{Record, Trail, comm};
@@ -293,12 +293,8 @@ impl State {
         match process {
             Some(id) => {
                 let walked = trail.raw().map(|(regs, copy)| {
-                    outside::walk_copy(
-                        &self.processes.get(id).space,
-                        &self.modules,
-                        regs.regs,
-                        copy,
-                    )
+                    let Process { row, space, .. } = self.processes.get(id);
+                    outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid)
                 });
                 match walked {
                     Some(walked)

@@ -3,7 +3,7 @@ use dwell_abi::unwind::*;
 use dwell_elf::{ElfFile, unwind};
 use std::time::Instant;
 
-const KINDS: [(u8, &str); 10] = [
+const KINDS: [(u8, &str); 11] = [
     (KIND_END, "end"),
     (KIND_SP, "sp"),
     (KIND_BP, "bp"),
@@ -14,6 +14,7 @@ const KINDS: [(u8, &str); 10] = [
     (KIND_NONE, "none"),
     (KIND_UNSUPPORTED, "unsupported"),
     (KIND_FP, "fp"),
+    (KIND_CLONE, "clone"),
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,18 +2,17 @@
 //!
 //! [`step_row`] is the semantics of a row; [`walk`] that of a whole stack. The eBPF program follows
 //! both to the letter, so that a stack walked here and there is the same frame for frame. Only the
-//! pc, sp and rbp of a frame are known, and rdi in the innermost one.
+//! pc, sp and rbp of a caller are known; of the innermost frame, and of one that a signal
+//! interrupted, all registers.
+use crate::step::Registers;
 use crate::unwind::UnwindTable;
 use dwell_abi::unwind::*;
 
-/// `ucontext_t` at the stack pointer of a signal trampoline: offset of the interrupted rdi.
-const UCONTEXT_RDI: u64 = 104;
-/// Offset of the interrupted rbp in `ucontext_t`.
-const UCONTEXT_RBP: u64 = 120;
-/// Offset of the interrupted rsp in `ucontext_t`.
-const UCONTEXT_RSP: u64 = 160;
-/// Offset of the interrupted rip in `ucontext_t`.
-const UCONTEXT_RIP: u64 = 168;
+/// DWARF numbers of the registers in `gregset_t`, in its order: r8 … r15, rdi, rsi, rbp, rbx, rdx,
+/// rax, rcx, rsp, rip.
+const GREGS: [u16; Registers::COUNT] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
+/// Offset of `gregset_t` in the `ucontext_t` at the stack pointer of a signal trampoline.
+const GREGS_OFFSET: u64 = 40;
 
 /// Largest distance from sp to a frame pointer that is believed where only frame pointers lead on.
 /// The largest real frames are some hundred KiB; a stack is 8 MiB.
@@ -28,8 +27,9 @@ pub struct CoreRegs {
     pub sp: u64,
     /// rbp, whether or not it is a frame pointer here.
     pub bp: u64,
-    /// rdi; known in the innermost frame and in one interrupted by a signal.
-    pub rdi: Option<u64>,
+    /// The registers of a frame that made no call: the innermost one, or one that a signal
+    /// interrupted. Nothing is known of those of others.
+    pub leaf: Registers,
     /// The pc is the address after a call: the row to use is that of `pc - 1`.
     pub is_return_address: bool,
 }
@@ -64,7 +64,8 @@ pub fn step_row(
     let (sp, bp) = (regs.sp, regs.bp);
     let by8 = |n: i16| (i64::from(n) * 8) as u64;
     match row.kind {
-        KIND_SP => by_cfa(sp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
+        KIND_CLONE if regs.leaf.get(Registers::RAX) == Some(0) => Err(StackEnd::Complete),
+        KIND_SP | KIND_CLONE => by_cfa(sp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
         KIND_BP => by_cfa(bp.wrapping_add(by8(row.cfa_off8)), row.bp_off8, regs, read),
         KIND_PLT => {
             let pushed = regs.lookup_pc() & 15 >= u64::from(row.cfa_off8 as u16);
@@ -77,7 +78,7 @@ pub fn step_row(
             by_rule(rule, regs, read)
         }
         KIND_RA_RDI => {
-            let pc = regs.rdi.ok_or(StackEnd::Unsupported)?;
+            let pc = regs.leaf.get(Registers::RDI).ok_or(StackEnd::Unsupported)?;
             caller(pc, sp.wrapping_add(by8(row.cfa_off8)), bp)
         }
         KIND_SIGNAL => interrupted(sp, read),
@@ -111,8 +112,12 @@ fn by_rule(
     let base = match rule.cfa_reg {
         REG_SP => regs.sp,
         REG_BP => regs.bp,
-        // The other registers of the innermost frame are not part of `CoreRegs`.
-        _ => return Err(StackEnd::Unsupported),
+        register => {
+            let number = register.checked_sub(REG_LEAF).map(u16::from);
+            number
+                .and_then(|n| regs.leaf.get(n))
+                .ok_or(StackEnd::Unsupported)?
+        }
     };
     let mut cfa = base.wrapping_add(i64::from(rule.cfa_off) as u64);
     if rule.cfa_deref == 1 {
@@ -155,7 +160,7 @@ fn caller(pc: u64, sp: u64, bp: u64) -> Result<CoreRegs, StackEnd> {
         pc,
         sp,
         bp,
-        rdi: None,
+        leaf: Registers::default(),
         is_return_address: true,
     })
 }
@@ -163,12 +168,18 @@ fn caller(pc: u64, sp: u64, bp: u64) -> Result<CoreRegs, StackEnd> {
 /// The kernel left everything in a `ucontext_t` at the trampoline's stack pointer. The handler may
 /// have run on another stack, so sp may go either way.
 fn interrupted(sp: u64, read: &mut impl FnMut(u64) -> Option<u64>) -> Result<CoreRegs, StackEnd> {
-    let mut at = |offset| read(sp.wrapping_add(offset)).ok_or(StackEnd::ReadFault);
+    let mut values = [0; Registers::COUNT];
+    for (register, offset) in GREGS.into_iter().zip((GREGS_OFFSET..).step_by(8)) {
+        let value = read(sp.wrapping_add(offset)).ok_or(StackEnd::ReadFault)?;
+        values[usize::from(register)] = value;
+    }
+    let [pc, sp, bp] =
+        [Registers::RIP, Registers::RSP, Registers::RBP].map(|r| values[usize::from(r)]);
     Ok(CoreRegs {
-        pc: at(UCONTEXT_RIP)?,
-        sp: at(UCONTEXT_RSP)?,
-        bp: at(UCONTEXT_RBP)?,
-        rdi: Some(at(UCONTEXT_RDI)?),
+        pc,
+        sp,
+        bp,
+        leaf: Registers::from_dwarf_order(values),
         is_return_address: false,
     })
 }
@@ -202,21 +213,42 @@ pub struct TableModule<'a> {
 }
 
 impl TableModule<'_> {
-    fn row(&self, actual: u64) -> Row {
+    fn row(&self, regs: &CoreRegs, read: &mut impl FnMut(u64) -> Option<u64>) -> Row {
         const NONE: Row = Row {
             pc: 0,
             cfa_off8: 0,
             kind: KIND_NONE,
             bp_off8: 0,
         };
-        self.table
-            .and_then(|table| table.lookup(actual.wrapping_sub(self.bias)))
-            .unwrap_or(NONE)
+        let row = match self.table {
+            Some(table) => table.lookup(regs.lookup_pc().wrapping_sub(self.bias)),
+            None => trampoline_row(regs, read),
+        };
+        row.unwrap_or(NONE)
     }
 
     fn rules(&self) -> &[Rule] {
         self.table.map_or(&[], |table| &table.rules)
     }
+}
+
+/// `add $8,%rsp; ret`: what CPython's perf trampoline does after its call.
+const TRAMPOLINE_TAIL: u64 = 0xc3_08c4_8348;
+
+/// The row of a return address in code without unwind information: CPython's perf trampoline keeps
+/// no frame pointer, but is known by its code.
+pub(crate) fn trampoline_row(
+    regs: &CoreRegs,
+    read: &mut impl FnMut(u64) -> Option<u64>,
+) -> Option<Row> {
+    let is_trampoline =
+        regs.is_return_address && read(regs.pc)? & 0xff_ffff_ffff == TRAMPOLINE_TAIL;
+    is_trampoline.then_some(Row {
+        pc: 0,
+        cfa_off8: 2,
+        kind: KIND_SP,
+        bp_off8: 0,
+    })
 }
 
 /// Walks a stack from `regs` outwards, appending at most `max_frames` frames (innermost first),
@@ -225,6 +257,8 @@ impl TableModule<'_> {
 /// Where no row holds (`KIND_NONE`) a frame pointer is tried: believed only when the return address
 /// it leads to is executable. Failing that, the stack ends as [`StackEnd::NoRow`], or as
 /// [`StackEnd::BadFramePointer`] when a frame pointer had led here already.
+///
+/// `read` reads 8 bytes of memory: of the stack, and of code that has no table.
 pub fn walk(
     modules: &[TableModule<'_>],
     mut regs: CoreRegs,
@@ -242,7 +276,7 @@ pub fn walk(
         let Some(module) = module_at(modules, pc) else {
             return StackEnd::NoMapping;
         };
-        let row = module.row(pc);
+        let row = module.row(&regs, read);
         if row.kind == KIND_SIGNAL {
             name_trampoline(frames);
         }

@@ -110,7 +110,7 @@ fn walk(info: &UnwindInfo<'_>, random: &mut Random) {
             pc,
             sp,
             bp,
-            rdi: Some(pc),
+            leaf: Registers::from_dwarf_order([pc; Registers::COUNT]),
             is_return_address: false,
         };
         table_step::walk(&modules, regs, &mut read, 64, &mut frames);

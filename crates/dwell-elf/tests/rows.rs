@@ -232,6 +232,21 @@ fn threads_begin_at_clone() {
     );
 }
 
+/// Behind the system call both the caller and the new thread go on.
+#[test]
+fn clone_is_told_from_the_new_thread() {
+    let image = Image::of(LIBC);
+    let clone = image.file.symbols().find(|s| s.name == b"clone");
+    let clone = clone.expect("exported").address;
+    let code = image.file.bytes_from(clone).expect("its code");
+    let syscall = code.windows(2).position(|b| b == [0x0f, 0x05]);
+    let syscall = syscall.expect("a system call") as u64;
+    let before = row_of(LIBC, "clone", syscall);
+    assert_eq!((before.kind, before.cfa_off8), (KIND_SP, 1));
+    let behind = row_of(LIBC, "clone", syscall + 2);
+    assert_eq!((behind.kind, behind.cfa_off8), (KIND_CLONE, 1));
+}
+
 #[test]
 fn one_signal_trampoline_in_libc() {
     let table = common::process::table(LIBC);

@@ -4,7 +4,6 @@ use dwell_recording::rows::SymbolRow;
 use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
 
 /// A symbolizer with the user's settings.
 pub fn symbolizer() -> Symbolizer {
@@ -32,6 +31,7 @@ pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow
             file,
             path,
             build_id,
+            root,
         } => {
             let build_id = (!build_id.is_empty()).then_some(build_id.as_slice());
             symbolizer.module(
@@ -39,15 +39,13 @@ pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow
                     file,
                     path,
                     build_id,
-                    root: None,
+                    root: root.as_deref(),
                 },
                 &addresses,
             )
         }
         Origin::Kernel => symbolizer.kernel(&addresses),
-        Origin::Jit { pid, ns_pid } => {
-            let root = PathBuf::from(format!("/proc/{pid}/root"));
-            let root = root.exists().then_some(root);
+        Origin::Jit { pid, ns_pid, root } => {
             let process = JitProcess {
                 pid: *pid,
                 ns_pid: *ns_pid,
@@ -88,6 +86,7 @@ pub fn name_tables(tables: &mut Tables) {
                 file: path.into(),
                 path: path.into(),
                 build_id: from_hex(build_id),
+                root: None,
             },
         };
         rows.extend(name_group(&mut symbolizer, &Unnamed { origin, frames }));

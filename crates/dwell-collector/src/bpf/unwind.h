@@ -142,15 +142,33 @@ none:
 	return 0;
 }
 
+/* All registers of the frame a signal interrupted: it is a leaf again. */
+__attribute__((noinline)) u64 read_mcontext(struct scratch *s, u64 at)
+{
+	if (!s)
+		return 0;
+	for (u32 i = 0; i < 8; i++)
+		s->leaf[8 + i] = read_word(s, at + 8 * i);
+	s->leaf[5] = read_word(s, at + 64);
+	s->leaf[4] = read_word(s, at + 72);
+	s->leaf[6] = read_word(s, at + 80);
+	s->leaf[3] = read_word(s, at + 88);
+	s->leaf[1] = read_word(s, at + 96);
+	s->leaf[0] = read_word(s, at + 104);
+	s->leaf[2] = read_word(s, at + 112);
+	s->leaf[7] = read_word(s, at + 120);
+	s->leaf[16] = read_word(s, at + 128);
+	return 0;
+}
+
 /* A signal trampoline: everything comes from the ucontext at sp (struct rt_sigframe). */
 static __always_inline u32 step_signal(struct unwind *u, struct scratch *s)
 {
-	u64 mcontext = u->sp + 40;
-
-	u->di = read_word(s, mcontext + 64);
-	u->bp = read_word(s, mcontext + 80);
-	u->sp = read_word(s, mcontext + 120);
-	u->ip = read_word(s, mcontext + 128);
+	read_mcontext(s, u->sp + 40);
+	u->di = s->leaf[5];
+	u->bp = s->leaf[6];
+	u->sp = s->leaf[7];
+	u->ip = s->leaf[16];
 	u->returned = u->zero;
 	/* The trampoline itself was no caller: the handler returns to it, but nothing called from it. */
 	s->pcs[(u->first + u->n - 1) & PCS_MASK] &= ~(1ull << RETURN_BIT);
@@ -221,6 +239,10 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	bp_off8 = (i8)(row >> 56);
 
 	switch (kind) {
+	case KIND_CLONE:
+		if (!u->returned && !s->leaf[0])
+			return END_COMPLETE;
+		/* fall through */
 	case KIND_SP:
 	case KIND_BP:
 	case KIND_PLT:

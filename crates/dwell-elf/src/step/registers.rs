@@ -10,6 +10,8 @@ pub struct Registers {
 impl Registers {
     /// How many there are.
     pub const COUNT: usize = 17;
+    /// DWARF number of rax.
+    pub const RAX: u16 = 0;
     /// DWARF number of rbx.
     pub const RBX: u16 = 3;
     /// DWARF number of rdi.

@@ -1,9 +1,9 @@
 //! Walks a stack with the full register set.
 use super::expression::{Failure, evaluate};
 use super::{Frame, Registers, UnwindInfo};
-use crate::table_step::{CoreRegs, by_frame_pointer, name_trampoline, step_row};
+use crate::table_step::{CoreRegs, by_frame_pointer, name_trampoline, step_row, trampoline_row};
 use crate::unwind::Slice;
-use dwell_abi::unwind::{KIND_END, KIND_NONE, KIND_SIGNAL, StackEnd};
+use dwell_abi::unwind::{KIND_END, KIND_NONE, StackEnd};
 use gimli::{
     CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
 };
@@ -50,8 +50,9 @@ impl<'a> Stepper<'a> {
     }
 
     /// Walks from `registers` outwards, appending at most `max_frames` frames (innermost first), and
-    /// says why it ended. `read` reads 8 bytes of the stack; what it cannot read ends the stack as
-    /// [`StackEnd::ReadFault`], which for a copy of the stack means that the copy was too short.
+    /// says why it ended. `read` reads 8 bytes of the stack, or of code without a module; what it
+    /// cannot read of the stack ends it as [`StackEnd::ReadFault`], which for a copy of the stack means
+    /// that the copy was too short.
     pub fn walk(
         &mut self,
         registers: &Registers,
@@ -112,7 +113,9 @@ impl<'a> Stepper<'a> {
         at: &Position,
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> Result<Position, StackEnd> {
-        let info = module.info.ok_or(StackEnd::NoRow)?;
+        let Some(info) = module.info else {
+            return by_code(at, read);
+        };
         let stated = at.lookup_pc().wrapping_sub(module.bias);
         if let (Some(fde), Some(section)) = (info.eh_fde(stated), info.sections().eh_frame()) {
             return self.by_fde(&section, info, &fde, stated, module.bias, at, read);
@@ -179,15 +182,17 @@ impl Position {
             pc: self.pc,
             sp: self.sp,
             bp: self.registers.get(Registers::RBP)?,
-            rdi: self.registers.get(Registers::RDI),
+            leaf: self.registers,
             is_return_address: self.is_return_address,
         })
     }
 
     /// After a step that follows only pc, sp and rbp the other registers are not known any more.
     fn from_core(core: CoreRegs) -> Self {
-        let mut registers = Registers::new(core.pc, core.sp, core.bp);
-        registers.set(Registers::RDI, core.rdi);
+        let mut registers = core.leaf;
+        registers.set(Registers::RIP, Some(core.pc));
+        registers.set(Registers::RSP, Some(core.sp));
+        registers.set(Registers::RBP, Some(core.bp));
         Position {
             registers,
             pc: core.pc,
@@ -208,31 +213,17 @@ fn by_table(
     match row.kind {
         KIND_NONE => return Err(StackEnd::NoRow),
         KIND_END => return Err(StackEnd::Complete),
-        KIND_SIGNAL => return by_ucontext(at.sp, read),
         _ => {}
     }
     let core = at.core().ok_or(StackEnd::Unsupported)?;
     step_row(&row, &info.table().rules, &core, read).map(Position::from_core)
 }
 
-/// All registers from the `ucontext_t` that the kernel left at the stack pointer of the trampoline.
-fn by_ucontext(sp: u64, read: &mut impl FnMut(u64) -> Option<u64>) -> Result<Position, StackEnd> {
-    /// DWARF numbers in the order of `gregset_t`: r8 … r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
-    const GREGS: [u16; 17] = [8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, 7, 16];
-    /// Offset of `gregset_t` in `ucontext_t`.
-    const GREGS_OFFSET: u64 = 40;
-    let mut values = [0; Registers::COUNT];
-    for (i, register) in GREGS.into_iter().enumerate() {
-        let address = sp.wrapping_add(GREGS_OFFSET + 8 * i as u64);
-        values[usize::from(register)] = read(address).ok_or(StackEnd::ReadFault)?;
-    }
-    let [pc, sp] = [Registers::RIP, Registers::RSP].map(|r| values[usize::from(r)]);
-    Ok(Position {
-        registers: Registers::from_dwarf_order(values),
-        pc,
-        sp,
-        is_return_address: false,
-    })
+/// Steps by what the code itself tells, where there is no module.
+fn by_code(at: &Position, read: &mut impl FnMut(u64) -> Option<u64>) -> Result<Position, StackEnd> {
+    let core = at.core().ok_or(StackEnd::NoRow)?;
+    let row = trampoline_row(&core, read).ok_or(StackEnd::NoRow)?;
+    step_row(&row, &[], &core, read).map(Position::from_core)
 }
 
 /// Finds the registers of a caller from one row.

@@ -53,7 +53,7 @@ impl Unwinders {
             pc: get(Registers::RIP),
             sp: get(Registers::RSP),
             bp: get(Registers::RBP),
-            rdi: registers.get(Registers::RDI),
+            leaf: *registers,
             is_return_address: false,
         };
         let mut frames = Vec::new();

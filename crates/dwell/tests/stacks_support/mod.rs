@@ -353,7 +353,8 @@ impl Share {
                 .copied()
                 .filter(|&f| index.frame(f).kind != "kernel")
                 .collect();
-            let place = user.first().map_or("no frame".into(), |&f| {
+            let kernel = || format!("only kernel frames {:?}", index.names(sample.stack));
+            let place = user.first().map_or_else(kernel, |&f| {
                 let row = index.frame(f);
                 let name = index.symbols(f).last().map(|s| s.function.as_str());
                 format!("{}+{:#x} {}", row.module, row.address, name.unwrap_or("?"))

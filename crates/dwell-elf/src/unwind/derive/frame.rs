@@ -1,6 +1,7 @@
 //! What an instruction does to the frame.
 use super::super::convert::Place;
-use dwell_abi::unwind::{KIND_BP, KIND_END, KIND_NONE};
+use super::system_call::SystemCall;
+use dwell_abi::unwind::{KIND_BP, KIND_CLONE, KIND_END, KIND_NONE, KIND_SP};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 
 /// What is known about the frame before an instruction.
@@ -12,6 +13,7 @@ pub(super) struct Frame {
     /// Where the caller's rbp was pushed, relative to the CFA.
     saved_bp: Option<i32>,
     outermost: bool,
+    system_call: SystemCall,
 }
 
 /// What rbp holds.
@@ -32,6 +34,7 @@ impl Frame {
         bp: Bp::Callers,
         saved_bp: None,
         outermost: false,
+        system_call: SystemCall::Unknown,
     };
     /// At the first instruction of a program, which nobody called.
     pub const OUTERMOST: Frame = Frame {
@@ -44,12 +47,26 @@ impl Frame {
         ..Frame::ENTRY
     };
 
+    /// In the middle of a function, behind `before`: code that nobody described between code that is.
+    pub fn behind(self, before: &[u8]) -> Self {
+        Frame {
+            system_call: SystemCall::behind(before),
+            ..self
+        }
+    }
+
     /// The row that says this; [`KIND_NONE`] where the CFA is not known.
     pub fn place(&self) -> Place {
         if self.outermost {
             return Place::plain(KIND_END);
         }
-        self.try_place().unwrap_or(Place::plain(KIND_NONE))
+        match self.try_place() {
+            Some(place) if place.kind == KIND_SP && self.system_call.may_have_cloned() => Place {
+                kind: KIND_CLONE,
+                ..place
+            },
+            place => place.unwrap_or(Place::plain(KIND_NONE)),
+        }
     }
 
     fn try_place(&self) -> Option<Place> {
@@ -72,6 +89,7 @@ impl Frame {
 
     /// The frame after `instruction`, on the way to the next one.
     pub fn after(mut self, instruction: &Instruction) -> Self {
+        self.system_call = self.system_call.after(instruction);
         match instruction.mnemonic() {
             Mnemonic::Push => self.push(instruction),
             Mnemonic::Pop => self.pop(instruction),

@@ -9,6 +9,7 @@ mod entries;
 mod frame;
 mod jump_table;
 mod pieces;
+mod system_call;
 #[cfg(test)]
 mod tests;
 mod walk;

@@ -198,7 +198,11 @@ impl Walk<'_, '_> {
     /// continue with its frame, anything else is a function that only pointers lead to.
     fn leftovers(&mut self, mut range: Range<u64>, unresolved: Option<Frame>) {
         while let Some((start, bytes)) = self.pieces.next_left(&range) {
-            self.leftover(start, unresolved.unwrap_or(first_frame(bytes)));
+            let before = start
+                .checked_sub(5)
+                .and_then(|at| self.file.bytes_at(at, 5));
+            let frame = unresolved.unwrap_or(first_frame(bytes));
+            self.leftover(start, frame.behind(before.unwrap_or_default()));
             range.start = start + 1;
         }
     }
