@@ -229,6 +229,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 	end_sums(t);
 	advance_cut(t, now);
 	enter_site(t, prev, sleeps, prev_state, now);
+	take_early(t, prev, now);
 }
 
 /* The thread gets a processor: its stay off the processor is complete. */

@@ -268,6 +268,28 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
 	return true;
 }
 
+/* Without task work a stack is taken before the wait, when it is likely to cover the thread's next cut:
+ * four times the site's mean reaches that far. A wait that covers it all the same has the stack its site
+ * had last. So at most some four stacks are taken for one that is used. */
+static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
+{
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	struct StackRecord *r;
+	struct scratch *s;
+
+	if (config.have_task_work || (task->flags & PF_KTHREAD) ||
+	    (!t->want_first && (t->next_cut - now) * site->count > 4 * (site->blocked + site->runnable)))
+		return;
+	s = take_scratch(SCRATCH_SWITCH);
+	if (!s)
+		return;
+	r = begin_stack(s, RECORD_WAIT_STACK, task);
+	r->seq = t->wait;
+	user_stack(s, r, task, 0);
+	send_stack(s, r);
+	give_scratch(s);
+}
+
 /* The name of a waker that was noted in passing; none if it is gone. */
 static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
 {
