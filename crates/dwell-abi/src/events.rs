@@ -114,6 +114,8 @@ c_struct! {
         pub cpu: u32,
         /// When.
         pub time: u64,
+        /// User stack pointer at the leaf; `RECORD_WAIT_STACK` only.
+        pub sp: u64,
         /// Thread.
         pub tid: u32,
         /// Process.

@@ -96,14 +96,14 @@ pub fn examine() -> Vec<Check> {
         },
         "sysctl kernel.kptr_restrict=0, or run as root",
     ));
-    let task_work = machine::has_kfunc("bpf_task_work_schedule_resume_impl");
+    let task_work = machine::has_task_work();
     checks.push(check(
         "deferred stacks",
         or(task_work, Verdict::Reduced),
         if task_work {
             "bpf_task_work"
         } else {
-            "missing: waits keep their exact time, reason and kernel stack, but get no user stack"
+            "missing: waits' stacks are taken before the wait, which costs more; a wait that is much longer than usual shows the stack its site had last"
         },
         "Linux 6.18 or newer lets a thread's stack be taken on its way back to user space",
     ));

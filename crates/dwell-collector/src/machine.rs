@@ -118,8 +118,15 @@ pub fn names() -> [String; 3] {
     ]
 }
 
-/// True when the kernel offers a function to eBPF programs (by its BTF).
-pub fn has_kfunc(name: &str) -> bool {
+/// True when the kernel can call an eBPF program back on a thread's way to user space (Linux 6.18).
+/// `DWELL_NO_TASK_WORK=1` says no: to try what an older kernel would do.
+pub fn has_task_work() -> bool {
+    std::env::var_os("DWELL_NO_TASK_WORK").is_none()
+        && has_kfunc("bpf_task_work_schedule_resume_impl")
+}
+
+/// True when the kernel offers a function to eBPF programs.
+fn has_kfunc(name: &str) -> bool {
     // Names are NUL-terminated strings in the BTF blob of a few MiB.
     let needle = format!("\0{name}\0");
     std::fs::read("/sys/kernel/btf/vmlinux")

@@ -589,7 +589,7 @@ pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),
-        have_task_work: u8::from(machine::has_kfunc("bpf_task_work_schedule_resume_impl")),
+        have_task_work: u8::from(machine::has_task_work()),
         pad: [0; 2],
     }
 }

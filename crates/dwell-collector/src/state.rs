@@ -11,7 +11,7 @@ use crate::programs::Programs;
 use crate::reasons;
 use crate::records::{Record, Trail, comm};
 use crate::sampling;
-use crate::threads::{OwedWait, Threads, Waker};
+use crate::threads::{OwedWait, Threads, UserPart, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::Tables;
@@ -288,6 +288,11 @@ impl State {
         trail: Trail<'_>,
         kernel: &[u64],
     ) -> u32 {
+        let user = self.user_part(process, end, trail);
+        self.join(user, kernel)
+    }
+
+    fn user_part(&mut self, process: Option<u32>, end: u8, trail: Trail<'_>) -> UserPart {
         let mut end = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
         let mut frames: Vec<u32> = Vec::new();
         match process {
@@ -311,6 +316,11 @@ impl State {
             None => {}
         }
         frames.reverse();
+        UserPart { frames, end }
+    }
+
+    fn join(&mut self, user: UserPart, kernel: &[u64]) -> u32 {
+        let UserPart { mut frames, end } = user;
         frames.extend(kernel.iter().rev().enumerate().map(|(i, &pc)| {
             // All but the leaf are return addresses.
             let address = if i + 1 == kernel.len() { pc } else { pc - 1 };
@@ -352,6 +362,7 @@ impl State {
 
     fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.peer) else {
+            self.losses.orphans += 1;
             return;
         };
         let kernel: Vec<u64> = trail.kernel().collect();
@@ -366,12 +377,7 @@ impl State {
         let stack = if who == WakerStack::Task {
             self.joined_stack(waker_process, head.end, trail, &kernel)
         } else {
-            self.joined_stack(
-                waker_process,
-                StackEnd::NoUser as u8,
-                Trail::default(),
-                &kernel,
-            )
+            self.join(UserPart::none(StackEnd::NoUser), &kernel)
         };
         self.threads.get_mut(thread).waker = Waker {
             wait: head.seq,
@@ -407,28 +413,56 @@ impl State {
             return;
         }
         let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
-        let kthread = record.site_flags & SITE_KTHREAD != 0;
-        let stack = (taken && kthread).then(|| {
-            self.joined_stack(
-                self.process_of(thread),
-                StackEnd::NoUser as u8,
-                Trail::default(),
-                &kernel,
-            )
+        let stack = taken.then(|| {
+            let user = if record.site_flags & SITE_KTHREAD != 0 {
+                UserPart::none(StackEnd::NoUser)
+            } else {
+                self.early_part(thread, &record)
+            };
+            self.join(user, &kernel)
         });
-        if taken && stack.is_none() {
-            self.losses.stacks_missing += 1;
-        }
         self.finish_wait(thread, &record, stack, &waker);
     }
 
+    /// The user stack that was taken before a wait, or else the last one of its site.
+    fn early_part(&mut self, thread: u32, record: &WaitRecord) -> UserPart {
+        let early = &self.threads.get(thread).early;
+        let own = early.last.as_ref().filter(|(wait, _)| *wait == record.wait);
+        let site = || early.by_site.get(&(record.ip, record.sp));
+        match own.map(|(_, part)| part).or_else(site) {
+            Some(part) => part.clone(),
+            None => {
+                self.losses.stacks_missing += 1;
+                UserPart::none(StackEnd::NotTaken)
+            }
+        }
+    }
+
+    /// The user stack that waits owe, or one that is taken before a wait.
     fn owed_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.tid) else {
+            self.losses.orphans += 1;
             return;
         };
+        let part = self.user_part(self.process_of(thread), head.end, trail);
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
+        if owed.is_empty() {
+            let leaf = trail.user().next().unwrap_or(0);
+            self.threads
+                .get_mut(thread)
+                .early
+                .take(head.seq, (leaf, head.sp), part);
+            return;
+        }
         for wait in owed {
-            let stack = self.joined_stack(self.process_of(thread), head.end, trail, &wait.kernel);
+            // The stack of another wait was lost on the way.
+            let part = if wait.record.seq == head.seq {
+                part.clone()
+            } else {
+                self.losses.stacks_missing += 1;
+                UserPart::none(StackEnd::NotTaken)
+            };
+            let stack = self.join(part, &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
@@ -437,13 +471,7 @@ impl State {
     /// part is known.
     fn flush_owed(&mut self, thread: u32) {
         for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
-            let process = self.process_of(thread);
-            let stack = self.joined_stack(
-                process,
-                StackEnd::NoUser as u8,
-                Trail::default(),
-                &wait.kernel,
-            );
+            let stack = self.join(UserPart::none(StackEnd::NoUser), &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }

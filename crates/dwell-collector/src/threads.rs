@@ -1,6 +1,7 @@
 //! Threads, their wait sites, and the waits whose stack is still on its way.
 use crate::reasons;
 use dwell_abi::events::{SITE_SLOTS, SiteRecord, ThreadRecord, WaitRecord};
+use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SiteRow, SiteTimeRow, ThreadRow};
 use hashbrown::HashMap;
 
@@ -58,6 +59,48 @@ pub struct OwedWait {
     pub waker: Waker,
 }
 
+/// The user part of a stack.
+#[derive(Clone)]
+pub struct UserPart {
+    /// Frame numbers, outermost first.
+    pub frames: Vec<u32>,
+    /// Why it ends.
+    pub end: StackEnd,
+}
+
+impl UserPart {
+    /// There is none, and why.
+    pub fn none(end: StackEnd) -> Self {
+        UserPart {
+            frames: Vec::new(),
+            end,
+        }
+    }
+}
+
+/// User stacks taken before a wait, where the kernel cannot call back after it.
+#[derive(Default)]
+pub struct EarlyStacks {
+    /// The last one, and the number of the wait that followed.
+    pub last: Option<(u32, UserPart)>,
+    /// The last one of each site, by user pc and stack pointer.
+    pub by_site: HashMap<(u64, u64), UserPart>,
+}
+
+impl EarlyStacks {
+    /// A thread that calls from ever new depths has ever new sites: what is kept of it is bounded.
+    const MOST: usize = 256;
+
+    /// Takes in the stack of the wait number `wait` at `site`.
+    pub fn take(&mut self, wait: u32, site: (u64, u64), part: UserPart) {
+        if self.by_site.len() >= Self::MOST {
+            self.by_site.clear();
+        }
+        self.by_site.insert(site, part.clone());
+        self.last = Some((wait, part));
+    }
+}
+
 /// Who ended a wait, as far as it is known.
 #[derive(Clone, Default)]
 pub struct Waker {
@@ -77,6 +120,8 @@ pub struct Thread {
     pub last: Option<Box<ThreadRecord>>,
     /// Waits whose stack is owed.
     pub owed: Vec<OwedWait>,
+    /// Stacks taken before their wait.
+    pub early: EarlyStacks,
     /// The last waker whose stack was taken.
     pub waker: Waker,
     /// The wait in progress whose stack was read from outside already.
@@ -155,6 +200,7 @@ impl Threads {
             row: ThreadRow { thread: id, ..row },
             last: None,
             owed: Vec::new(),
+            early: EarlyStacks::default(),
             waker: Waker::default(),
             open_wait_seen: None,
             open: None,

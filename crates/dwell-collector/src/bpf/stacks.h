@@ -285,6 +285,7 @@ static __always_inline void take_early(struct thread *t, struct task_struct *tas
 		return;
 	r = begin_stack(s, RECORD_WAIT_STACK, task);
 	r->seq = t->wait;
+	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	user_stack(s, r, task, 0);
 	send_stack(s, r);
 	give_scratch(s);
