@@ -581,7 +581,7 @@ impl State {
     fn stack_from_outside(&mut self, thread: u32, last: &ThreadRecord) -> u32 {
         let process = self.threads.get(thread).row.process;
         let space = &self.processes.get(process).space;
-        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid);
+        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid, last.tid);
         let mut frames = Vec::new();
         self.push_walked(process, &walked, &mut frames);
         frames.reverse();
