@@ -292,14 +292,17 @@ impl State {
         let mut frames: Vec<u32> = Vec::new();
         match process {
             Some(id) => {
-                let walked = trail.raw().map(|(regs, copy)| {
+                // On its way out of an exec a thread stands in the new program, within it nowhere.
+                let nowhere = end == StackEnd::NoUser && self.marks.in_exec(kernel);
+                let walked = trail.raw().filter(|_| !nowhere).map(|(regs, copy)| {
                     let Process { row, space, .. } = self.processes.get(id);
                     outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid)
                 });
                 match walked {
                     Some(walked)
                         if walked.end == StackEnd::Complete
-                            || walked.frames.len() >= trail.user().count() =>
+                            || (end != StackEnd::NoUser
+                                && walked.frames.len() >= trail.user().count()) =>
                     {
                         end = walked.end;
                         self.push_walked(id, &walked, &mut frames);
@@ -427,8 +430,17 @@ impl State {
             return;
         };
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
+        let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
+        let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
         for wait in owed {
-            let stack = self.joined_stack(self.process_of(thread), head.end, trail, &wait.kernel);
+            // What waited inside an exec is another program by now, unless the exec failed.
+            let gone = self.marks.in_exec(&wait.kernel) && leaf != Some(wait.record.ip);
+            let (end, trail) = if gone {
+                (StackEnd::NoUser as u8, Trail::default())
+            } else {
+                (head.end, trail)
+            };
+            let stack = self.joined_stack(self.process_of(thread), end, trail, &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
