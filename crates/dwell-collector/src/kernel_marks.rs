@@ -13,6 +13,8 @@ enum Mark {
     Softirq,
     /// The common part of waking: what is nearer to the leaf is our own tracing.
     Waking,
+    /// The beginning of another program.
+    Exec,
 }
 
 /// Who a waker's kernel stack shows.
@@ -46,6 +48,7 @@ fn mark_of(name: &str) -> Option<Mark> {
         "hrtimer_interrupt" | "run_timer_softirq" | "hrtimer_run_softirq" => Some(Mark::Timer),
         "handle_softirqs" | "__do_softirq" => Some(Mark::Softirq),
         "try_to_wake_up" => Some(Mark::Waking),
+        _ if name.contains("execve") => Some(Mark::Exec),
         _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => {
             Some(Mark::Interrupt)
         }
@@ -115,6 +118,11 @@ impl KernelMarks {
             .iter()
             .position(|&pc| self.mark(pc) == Some(Mark::Interrupt));
         entry.map_or(pcs, |at| &pcs[at + 1..])
+    }
+
+    /// Whether a kernel stack is inside the system call that begins another program.
+    pub fn in_exec(&self, pcs: &[u64]) -> bool {
+        pcs.iter().any(|&pc| self.mark(pc) == Some(Mark::Exec))
     }
 
     /// A waker's kernel stack without our own tracing, and who it shows.

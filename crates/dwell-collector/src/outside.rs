@@ -5,6 +5,7 @@ use crate::processes::read_memory_into;
 use dwell_abi::events::MAX_USER_FRAMES;
 use dwell_abi::unwind::StackEnd;
 use dwell_elf::step::{Frame, Module, Registers, Stepper};
+use std::fs;
 
 /// Most of a sleeping thread's stack that is read at once; what lies beyond is read when needed.
 const FIRST_READ: usize = 16 << 10;
@@ -70,12 +71,13 @@ pub fn walk_copy(
     walked
 }
 
-/// Walks the stack of a thread that sleeps.
+/// Walks the stack of a thread that sleeps; [`StackEnd::NotTaken`] if it was woken meanwhile.
 pub fn walk_memory(
     space: &AddressSpace,
     modules: &Modules,
     registers: [u64; 17],
     pid: u32,
+    tid: u32,
 ) -> Walked {
     let mut base = registers[usize::from(Registers::RSP)] & !7;
     let mut copy = vec![0; FIRST_READ];
@@ -90,7 +92,7 @@ pub fn walk_memory(
         copy.truncate(n);
     };
     read_at(base, &mut copy);
-    walk(space, modules, registers, |address| {
+    let mut walked = walk(space, modules, registers, |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
                 return read_code(pid, address);
@@ -99,7 +101,25 @@ pub fn walk_memory(
             read_at(base, &mut copy);
             word_at(&copy, base, address)
         })
-    })
+    });
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
+    if text.is_ok_and(|text| !sleeps_at(&text, &registers)) {
+        // What was read may be the stack of another moment: only where it slept is certain.
+        walked.frames.truncate(1);
+        walked.end = StackEnd::NotTaken;
+    }
+    walked
+}
+
+/// Whether `/proc/PID/task/TID/syscall` tells the same place: its last words are sp and pc.
+fn sleeps_at(text: &str, registers: &[u64; 17]) -> bool {
+    let mut words = text.split_ascii_whitespace().rev().map(|word| {
+        let digits = word.strip_prefix("0x")?;
+        u64::from_str_radix(digits, 16).ok()
+    });
+    [Registers::RIP, Registers::RSP]
+        .into_iter()
+        .all(|r| words.next().flatten() == Some(registers[usize::from(r)]))
 }
 
 /// Apart from the stack, whose copy stays what it is.
@@ -113,4 +133,27 @@ fn word_at(copy: &[u8], base: u64, address: u64) -> Option<u64> {
     Some(u64::from_ne_bytes(
         copy.get(at..at.checked_add(8)?)?.try_into().ok()?,
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_where_it_was_or_not() {
+        let mut registers = [0; 17];
+        registers[usize::from(Registers::RSP)] = 0x7ffe_1000;
+        registers[usize::from(Registers::RIP)] = 0x7f00_2000;
+        assert!(sleeps_at(
+            "230 0x0 0x0 0x1 0x7ffe1000 0x7f002000\n",
+            &registers
+        ));
+        assert!(sleeps_at("-1 0x7ffe1000 0x7f002000\n", &registers));
+        assert!(!sleeps_at(
+            "230 0x0 0x0 0x1 0x7ffe0ff8 0x7f002000\n",
+            &registers
+        ));
+        assert!(!sleeps_at("running\n", &registers));
+        assert!(!sleeps_at("", &registers));
+    }
 }

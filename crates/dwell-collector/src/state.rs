@@ -288,6 +288,9 @@ impl State {
         trail: Trail<'_>,
         kernel: &[u64],
     ) -> u32 {
+        // On its way out of an exec a thread stands in the new program, within it nowhere.
+        let nowhere = end == StackEnd::NoUser as u8 && self.marks.in_exec(kernel);
+        let trail = if nowhere { Trail::default() } else { trail };
         let user = self.user_part(process, end, trail);
         self.join(user, kernel)
     }
@@ -304,7 +307,8 @@ impl State {
                 match walked {
                     Some(walked)
                         if walked.end == StackEnd::Complete
-                            || walked.frames.len() >= trail.user().count() =>
+                            || (end != StackEnd::NoUser
+                                && walked.frames.len() >= trail.user().count()) =>
                     {
                         end = walked.end;
                         self.push_walked(id, &walked, &mut frames);
@@ -446,21 +450,28 @@ impl State {
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
+        let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
+        let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
         if owed.is_empty() {
-            let leaf = trail.user().next().unwrap_or(0);
+            let site = (leaf.unwrap_or(0), head.sp);
             self.threads
                 .get_mut(thread)
                 .early
-                .take(head.seq, (leaf, head.sp), part);
+                .take(head.seq, site, part);
             return;
         }
         for wait in owed {
-            // The stack of another wait was lost on the way.
-            let part = if wait.record.seq == head.seq {
-                part.clone()
-            } else {
+            // What waited inside an exec is another program by now, unless the exec failed.
+            let gone = self.marks.in_exec(&wait.kernel)
+                && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
+            let part = if wait.record.seq != head.seq {
+                // The stack of another wait was lost on the way.
                 self.losses.stacks_missing += 1;
                 UserPart::none(StackEnd::NotTaken)
+            } else if gone {
+                UserPart::none(StackEnd::NoUser)
+            } else {
+                part.clone()
             };
             let stack = self.join(part, &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
@@ -609,7 +620,7 @@ impl State {
     fn stack_from_outside(&mut self, thread: u32, last: &ThreadRecord) -> u32 {
         let process = self.threads.get(thread).row.process;
         let space = &self.processes.get(process).space;
-        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid);
+        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid, last.tid);
         let mut frames = Vec::new();
         self.push_walked(process, &walked, &mut frames);
         frames.reverse();

@@ -88,7 +88,13 @@ struct {
 #define RAW_REG_WORDS 17
 #define HEAD_WORDS 14
 #define RAW_WORDS (RAW_BYTES / 8)
+#define ROW_CACHE 512
+struct cached_row {
+	u64 key; /* table and address; 0: none */
+	u64 row;
+};
 struct scratch {
+	struct cached_row rows[ROW_CACHE]; /* rows never change */
 	u64 window[512]; /* a page of the stack */
 	u64 window_at; /* its address; 1: none */
 	u64 rule_high;

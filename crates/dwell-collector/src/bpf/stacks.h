@@ -157,8 +157,10 @@ static __always_inline void user_stack(struct scratch *s, struct StackRecord *r,
 		u.end = END_NOT_READY;
 	}
 	if (u.end != END_COMPLETE && (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)) {
-		/* Past the point of no return an exec has no stack any more, or not yet. */
+		/* Past the point of no return an exec has no stack any more, or not yet; on its way out it
+		 * has one, but no tables: a copy tells. */
 		r->end = END_NO_USER;
+		r->raw_len = copy_raw(s, first, regs);
 		return;
 	}
 	r->n_user = u.n;

@@ -85,6 +85,14 @@ __attribute__((noinline)) u32 find_mapping(struct process_maps *maps, u64 pc)
 
 #define NO_ROW ((u64)KIND_NONE << 48)
 
+/* A step of the search for the last of `len` rows that starts at or before `off`. */
+static __always_inline u32 search_step(const u64 *c, u32 base, u32 len, u32 off, u32 lo, u32 step)
+{
+	u32 k = lo + step;
+
+	return lo + step * (below(k, len) & (below(off, (u32)c[(base + k) & CELL_MASK]) ^ 1));
+}
+
 /* The row (struct Row, little endian) that holds at `off` bytes from the module's text_start. */
 __attribute__((noinline)) u64 find_row(u32 table_index, u64 off)
 {
@@ -107,13 +115,36 @@ __attribute__((noinline)) u64 find_row(u32 table_index, u64 off)
 	if (!c)
 		return NO_ROW;
 	base = cell & CELL_MASK;
+	/* Few slots of text have more than eight rows. */
+	if (len > 8) {
 #pragma unroll
-	for (u32 step = 1u << INDEX_SHIFT; step; step >>= 1) {
-		u32 k = lo + step;
-		lo += step * (below(k, len) & (below((u32)off, (u32)c[(base + k) & CELL_MASK]) ^ 1));
+		for (u32 step = 1u << INDEX_SHIFT; step >= 8; step >>= 1)
+			lo = search_step(c, base, len, (u32)off, lo, step);
 	}
+#pragma unroll
+	for (u32 step = 4; step; step >>= 1)
+		lo = search_step(c, base, len, (u32)off, lo, step);
 	entry = c[(base + lo) & CELL_MASK];
 	return (u32)entry <= (u32)off ? entry : NO_ROW;
+}
+
+/* The same by way of a cache: a search is a dozen loads, each of which waits for the one before. */
+__attribute__((noinline)) u64 cached_row(struct scratch *s, u32 table_index, u64 off)
+{
+	u64 key = ((u64)table_index + 1) << 32 | (u32)off, row;
+	struct cached_row *c;
+
+	if (!s || off >> 32)
+		return NO_ROW;
+	c = &s->rows[((u32)off ^ (u32)off >> 9 ^ table_index << 4) & (ROW_CACHE - 1)];
+	if (c->key == key)
+		return c->row;
+	row = find_row(table_index, off);
+	if (row != NO_ROW) {
+		c->key = key;
+		c->row = row;
+	}
+	return row;
 }
 
 /* The first word of a rule (struct Rule); the second goes to s->rule_high. */
@@ -231,7 +262,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	if (u->table == TABLE_NOT_READY)
 		return END_NOT_READY;
 	if (u->table != TABLE_FRAME_POINTER)
-		row = find_row(u->table, pc - u->text_base);
+		row = cached_row(s, u->table, pc - u->text_base);
 	else if (u->returned)
 		row = jit_row(u->ip);
 	off8 = (i16)(row >> 32);

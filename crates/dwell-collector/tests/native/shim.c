@@ -58,6 +58,7 @@ static const struct ModuleTable *table(u32 index)
 #include "unwind.h"
 
 static struct scratch scratch;
+static const void *cached_of;
 
 /* Walks one stack. `regs` are in DWARF order, as in struct RawRegs. Returns the number of frames, whose pcs are
  * in `pcs` as a record has them; `end` says why the stack ends. */
@@ -67,6 +68,12 @@ u32 walk_natively(long (*read)(void *to, u32 n, u64 from), u64 *const *chunk_mem
 {
 	struct unwind u = { .s = &scratch, .maps = maps, .end = END_TOO_DEEP };
 
+	/* The numbers of tables mean something else for another layout. */
+	if (chunk_count && cached_of != chunk_memory[0]) {
+		for (u32 i = 0; i < ROW_CACHE; i++)
+			scratch.rows[i].key = 0;
+		cached_of = chunk_memory[0];
+	}
 	reader = read;
 	all_cells = chunk_memory;
 	n_chunks = chunk_count;
