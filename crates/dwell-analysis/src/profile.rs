@@ -16,6 +16,7 @@
 //!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`.
 //! - **Lost** time of a thread is a state of its own.
 mod running;
+mod switching;
 mod waits;
 
 use crate::groups::Groups;
@@ -109,6 +110,8 @@ struct Builder<'t> {
     syscalls: Vec<String>,
     syscall_ids: FxHashMap<&'t str, SyscallId>,
     orphan_ns: u64,
+    /// By thread: how often it left the processor at which stack. A stack may be there many times.
+    departures: Vec<Vec<(StackRef, u64)>>,
 }
 
 impl<'t> Builder<'t> {
@@ -121,6 +124,14 @@ impl<'t> Builder<'t> {
             syscalls: vec![String::new()],
             syscall_ids: [("", 0)].into_iter().collect(),
             orphan_ns: index.orphan_site_ns,
+            departures: vec![Vec::new(); tables.threads.len()],
+        }
+    }
+
+    /// A thread left the processor so many times at this stack.
+    fn left_processor(&mut self, thread: usize, stack: StackRef, times: u64) {
+        if times > 0 {
+            self.departures[thread].push((stack, times));
         }
     }
 

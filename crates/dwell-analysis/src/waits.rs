@@ -2,9 +2,10 @@
 //!
 //! A recording keeps long waits one by one, and shorter ones where a stack was taken. So that totals
 //! over waits do not favour the long ones, each kept wait is weighed: by itself when every wait of its
-//! length is kept, else by the Horvitz-Thompson weight of its sample. The weights of a site's waits
-//! are then scaled to the site's exact blocked sum. What remains uncovered (sites without a kept
-//! wait) is told, see [`Waits::covered_ns`].
+//! length is kept, else by the Horvitz-Thompson weight of its sample, of which it gets the part that it
+//! was blocked (the sample stands for its time runnable too). The weights of a site's waits are then
+//! scaled to the site's exact blocked sum. What remains uncovered (sites without a kept wait) is told,
+//! see [`Waits::covered_ns`].
 use crate::apportion::apportion;
 use crate::index::Index;
 use crate::state::Reason;
@@ -35,6 +36,11 @@ impl Wait {
     /// How long it was asleep, ns.
     pub fn blocked_ns(&self) -> u64 {
         self.woken_ns - self.start_ns
+    }
+
+    /// How long it was off the processor, ns.
+    fn stay_ns(&self) -> u64 {
+        self.end_ns - self.start_ns
     }
 }
 
@@ -123,11 +129,11 @@ fn kept_waits(tables: &Tables, index: &Index) -> Vec<Wait> {
 
 /// Weighs the waits that are kept only because a stack was taken.
 fn weigh(waits: &mut [Wait], tables: &Tables, index: &Index) {
-    // Every wait from this length on is kept: one was kept for its length alone.
+    // Every stay from this length on is kept: one was kept for its length alone.
     let always_kept_ns = waits
         .iter()
         .filter(|w| tables.slices[w.slice as usize].stack.is_none())
-        .map(Wait::blocked_ns)
+        .map(Wait::stay_ns)
         .min()
         .unwrap_or(u64::MAX);
     let mut samples: Vec<(u32, u64, u64)> = tables
@@ -137,13 +143,15 @@ fn weigh(waits: &mut [Wait], tables: &Tables, index: &Index) {
         .filter_map(|s| Some((index.thread(s.thread)? as u32, s.time_ns, s.weight_ns)))
         .collect();
     samples.sort_unstable();
-    for wait in waits.iter_mut().filter(|w| w.blocked_ns() < always_kept_ns) {
+    for wait in waits.iter_mut().filter(|w| w.stay_ns() < always_kept_ns) {
         let first = samples.partition_point(|s| (s.0, s.1) < (wait.thread, wait.start_ns));
         if let Some((thread, time_ns, weight_ns)) = samples.get(first)
             && *thread == wait.thread
             && *time_ns <= wait.end_ns
         {
-            wait.charged_ns = *weight_ns;
+            let whole = u128::from(wait.stay_ns());
+            let blocked = u128::from(*weight_ns) * u128::from(wait.blocked_ns());
+            wait.charged_ns = (blocked / whole) as u64;
         }
     }
 }

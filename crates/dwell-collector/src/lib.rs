@@ -18,6 +18,7 @@ mod machine;
 mod mapped_file;
 mod modules;
 mod outside;
+mod own_clock;
 mod perf;
 mod preload;
 mod processes;

@@ -60,10 +60,18 @@ pub fn open_clock(cpu: u32, period_ns: u64) -> Result<OwnedFd, CollectError> {
     open(&mut attr, cpu, "opening a perf cpu-clock event")
 }
 
-/// A new period for a clock of [`open_clock`].
-pub fn set_period(clock: &OwnedFd, period_ns: u64) {
-    // SAFETY: the ioctl reads one u64 through the pointer, which is valid. A refusal is harmless.
-    unsafe { perf_event_open_sys::ioctls::PERIOD(clock.as_raw_fd(), period_ns) };
+/// A new period for a clock of [`open_clock`]; it starts anew.
+pub fn set_period(clock: &OwnedFd, period_ns: u64) -> Result<(), CollectError> {
+    // The binding is declared to take the number, but the kernel reads it through a pointer.
+    let at = (&raw const period_ns) as u64;
+    // SAFETY: the ioctl reads one u64 at that address, which is valid during the call.
+    match unsafe { perf_event_open_sys::ioctls::PERIOD(clock.as_raw_fd(), at) } {
+        0 => Ok(()),
+        _ => Err(CollectError::system(
+            "changing the period of a perf event",
+            REMEDY,
+        )),
+    }
 }
 
 /// Reports of new executable mappings on one processor.

@@ -1,12 +1,13 @@
 //! The eBPF programs: load, attach, detach. The only module that names libbpf.
 use crate::error::CollectError;
+use crate::own_clock::OwnClock;
 use dwell_abi::events::{self, Config};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
 };
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
 
 /// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
 #[repr(align(16))]
@@ -27,7 +28,7 @@ pub struct Programs {
     // Fields drop in this order: links before the object whose programs they hold.
     iterator: Link,
     links: Vec<Link>,
-    clock_events: Vec<OwnedFd>,
+    own_clock: Option<OwnClock>,
     object: Object,
     chunk_template: MapHandle,
 }
@@ -61,7 +62,7 @@ impl Programs {
         Ok(Programs {
             iterator,
             links: Vec::new(),
-            clock_events: Vec::new(),
+            own_clock: None,
             object,
             chunk_template,
         })
@@ -83,8 +84,8 @@ impl Programs {
                     .map_err(CollectError::attach)?,
             ),
             Clock::Timer => {
-                for cpu in crate::machine::online_cpus() {
-                    let event = crate::perf::open_clock(cpu, period_ns)?;
+                let clock = self.own_clock.insert(OwnClock::open(period_ns)?);
+                for event in clock.events() {
                     // libbpf closes the descriptor it is given with its link.
                     let given = event
                         .try_clone()
@@ -92,24 +93,21 @@ impl Programs {
                     let link =
                         program(&self.object, "on_clock")?.attach_perf_event(given.into_raw_fd());
                     self.links.push(link.map_err(CollectError::attach)?);
-                    self.clock_events.push(event);
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives our own clock another period near the wanted one, so that it locks to nothing.
-    pub fn jitter_clock(&self, period_ns: u64) {
-        for event in &self.clock_events {
-            crate::perf::set_period(event, crate::recorder::jittered(period_ns));
-        }
+    /// Keeps our own clock from locking to anything. Call it often.
+    pub fn change_clock(&mut self) -> Result<(), CollectError> {
+        self.own_clock.as_mut().map_or(Ok(()), OwnClock::change)
     }
 
     /// Stops everything but keeps the maps readable.
     pub fn detach(&mut self) {
         self.links.clear();
-        self.clock_events.clear();
+        self.own_clock = None;
     }
 
     /// Walks over all threads of the system: adopts those of targets, reports those followed.

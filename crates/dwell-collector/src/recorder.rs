@@ -131,7 +131,7 @@ impl Recorder {
             .collect();
         let meta = first_meta(&options);
         let mut recorder = Recorder {
-            state: State::new(marks, options.period_ns, options.period_ns),
+            state: State::new(marks, options.period_ns, running_weight_ns(&options)),
             programs,
             writer: None,
             meta,
@@ -253,6 +253,7 @@ impl Recorder {
     /// [`Step::Ended`].
     pub fn step(&mut self) -> Result<Step, CollectError> {
         self.wait()?;
+        self.programs.change_clock()?;
         self.pump()?;
         if let Some(ended) = self.ended() {
             return Ok(Step::Ended(ended));
@@ -367,7 +368,6 @@ impl Recorder {
         self.programs.sweep(if all { SWEEP_ALL } else { 0 })?;
         self.pump()?;
         self.state.open_waits(false);
-        self.programs.jitter_clock(self.options.period_ns);
         self.fill_meta()?;
         self.meta.end_ns = machine::boottime_ns();
         Ok(self.write_segment())
@@ -575,6 +575,14 @@ fn open_ring(
     builder.build().map_err(CollectError::Map)
 }
 
+/// What a stack of a running thread stands for: the tick cannot come more often than it does.
+fn running_weight_ns(options: &Options) -> u64 {
+    match options.clock {
+        Clock::Tick => options.period_ns.max(machine::tick_ns()),
+        Clock::Timer => options.period_ns,
+    }
+}
+
 /// What the programs are told before they are loaded.
 pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
     let keep = machine::tick_ns() as f64 / options.period_ns as f64;
@@ -658,10 +666,4 @@ fn is_readable(fd: RawFd) -> bool {
     };
     // SAFETY: one valid pollfd; returns at once.
     unsafe { libc::poll(&mut poll, 1, 0) == 1 }
-}
-
-/// A period within 5 % of `period_ns`, another one at every call.
-pub(crate) fn jittered(period_ns: u64) -> u64 {
-    let noise = machine::boottime_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
-    period_ns - period_ns / 20 + period_ns / 10 * noise / 65536
 }

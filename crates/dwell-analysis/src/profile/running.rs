@@ -1,4 +1,10 @@
-//! Time on a processor: each thread's exact sum over the stacks it was seen running.
+//! Time on a processor: each thread's exact sum over the stacks it was seen running, and those where it
+//! went to sleep.
+//!
+//! No stack of a running thread can be taken while interrupts are off: in the scheduler, on the way to
+//! sleep. Samples alone would give that time to the program's functions, which is wrong by half for a
+//! thread that runs for 20 µs at a time. [`Switching`] tells how long it is.
+use super::switching::Switching;
 use super::{Builder, Entry, OWN_SCALE_PERIODS, by_stack};
 use crate::apportion::{apportion, transport};
 use crate::names::{Missing, StackRef};
@@ -15,10 +21,11 @@ pub(super) fn add(builder: &mut Builder<'_>) {
         .period_ns
         .saturating_mul(OWN_SCALE_PERIODS);
     let stacks = running_stacks(builder);
+    let switching = Switching::of(builder.tables);
     let mut pooled: Vec<(usize, usize)> = Vec::new();
     for (thread, row) in builder.tables.threads.iter().enumerate() {
         if row.running_ns >= own_from_ns {
-            spread(builder, &[thread], by_stack(stacks[thread].clone()));
+            spread(builder, &switching, &[thread], stacks[thread].clone());
         } else {
             pooled.push((builder.groups.of_thread(thread), thread));
         }
@@ -30,7 +37,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
             .iter()
             .flat_map(|t| stacks[*t].iter().copied())
             .collect();
-        spread(builder, &threads, by_stack(samples));
+        spread(builder, &switching, &threads, samples);
     }
 }
 
@@ -45,31 +52,58 @@ fn running_stacks(builder: &Builder<'_>) -> Vec<Stacks> {
     stacks
 }
 
-/// Spreads the exact sums of these threads over these stacks: both each thread's sum and each
-/// stack's share of the pool are kept.
-fn spread(builder: &mut Builder<'_>, threads: &[usize], stacks: Stacks) {
-    let sums: Vec<u64> = threads
-        .iter()
-        .map(|t| builder.tables.threads[*t].running_ns)
-        .collect();
-    let total = sums.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+/// Spreads the exact sums of these threads: the time of switching over the stacks at which each left
+/// the processor, the rest over these samples. Both each thread's rest and each stack's share of the
+/// pool are kept.
+fn spread(builder: &mut Builder<'_>, switching: &Switching, threads: &[usize], samples: Stacks) {
+    let rows = &builder.tables.threads;
+    let weights: Vec<u64> = samples.iter().map(|(_, weight)| *weight).collect();
+    let switched = switching.of_pool(threads.iter().map(|t| &rows[*t]), &weights);
+    let mut sums: Vec<u64> = threads.iter().map(|t| rows[*t].running_ns).collect();
+    for ((thread, sum), ns) in threads.iter().zip(&mut sums).zip(switched) {
+        *sum -= add_switching(builder, *thread, ns);
+    }
+    let stacks = by_stack(samples);
     if stacks.is_empty() {
         for (thread, ns) in threads.iter().zip(sums) {
             builder.add_missing(*thread, State::Running, Missing::NotSampled, ns);
         }
         return;
     }
+    let total = sums.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
     let weights: Vec<u64> = stacks.iter().map(|(_, weight)| *weight).collect();
     // All weights 0: equal shares.
     for piece in transport(&sums, &apportion(total, &weights)) {
-        builder.add(Entry {
-            thread: threads[piece.from] as u32,
-            state: State::Running,
-            syscall: 0,
-            stack: stacks[piece.to].0,
-            weight_ns: piece.amount,
-            waits: 0,
-            max_wait_ns: 0,
-        });
+        add_running(
+            builder,
+            threads[piece.from],
+            stacks[piece.to].0,
+            piece.amount,
+        );
     }
+}
+
+/// Spreads so much of a thread's time over the stacks at which it left the processor; tells how much
+/// could be.
+fn add_switching(builder: &mut Builder<'_>, thread: usize, ns: u64) -> u64 {
+    let mut stacks = std::mem::take(&mut builder.departures[thread]);
+    stacks.retain(|(stack, _)| matches!(stack, StackRef::Taken(_)));
+    let (stacks, counts): (Vec<_>, Vec<_>) = by_stack(stacks).into_iter().unzip();
+    let shares = apportion(ns, &counts);
+    for (stack, share) in stacks.into_iter().zip(&shares) {
+        add_running(builder, thread, stack, *share);
+    }
+    shares.iter().sum()
+}
+
+fn add_running(builder: &mut Builder<'_>, thread: usize, stack: StackRef, weight_ns: u64) {
+    builder.add(Entry {
+        thread: thread as u32,
+        state: State::Running,
+        syscall: 0,
+        stack,
+        weight_ns,
+        waits: 0,
+        max_wait_ns: 0,
+    });
 }

@@ -5,6 +5,7 @@ use crate::index::SiteSums;
 use crate::names::{Missing, StackRef};
 use crate::state::{Reason, State};
 use crate::waits::site_reason;
+use dwell_recording::tables::Tables;
 use rustc_hash::FxHashMap;
 
 /// One site with what has to be divided.
@@ -16,12 +17,57 @@ struct Site {
     sums: SiteSums,
 }
 
-/// A stack of a site.
+/// A stack of a site: what its samples stand for.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     weight_ns: u64,
+    blocked_weight_ns: u64,
+    runnable_weight_ns: u64,
+    /// Waits, in units of 1 / [`VISIT`].
+    visits: u64,
     samples: u64,
     max_wait_ns: u64,
+}
+
+/// One wait in [`Seen::visits`].
+const VISIT: u64 = 1 << 10;
+
+impl Seen {
+    /// A sample of this weight of a stay of which so much was blocked and so much runnable. Each part
+    /// has been met with the probability of the whole stay.
+    fn sampled(weight_ns: u64, stay: Option<(u64, u64)>) -> Seen {
+        let (blocked, whole) = match stay {
+            Some((blocked, runnable)) => (blocked, u128::from(blocked) + u128::from(runnable)),
+            None => (0, 0),
+        };
+        let of_whole = |part: u64| (u128::from(weight_ns) * u128::from(part)).checked_div(whole);
+        let blocked_weight_ns = of_whole(blocked).map_or(weight_ns, |ns| ns as u64);
+        Seen {
+            weight_ns,
+            blocked_weight_ns,
+            runnable_weight_ns: if whole == 0 {
+                weight_ns
+            } else {
+                weight_ns - blocked_weight_ns
+            },
+            visits: of_whole(VISIT).map_or(VISIT, |n| n as u64),
+            samples: 1,
+            max_wait_ns: 0,
+        }
+    }
+
+    fn add(&mut self, other: &Seen) {
+        for (sum, more) in [
+            (&mut self.weight_ns, other.weight_ns),
+            (&mut self.blocked_weight_ns, other.blocked_weight_ns),
+            (&mut self.runnable_weight_ns, other.runnable_weight_ns),
+            (&mut self.visits, other.visits),
+            (&mut self.samples, other.samples),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+        self.max_wait_ns = self.max_wait_ns.max(other.max_wait_ns);
+    }
 }
 
 type Stacks = Vec<(StackRef, Seen)>;
@@ -111,9 +157,25 @@ fn fit(sites: &mut [Site], exact: u64, field: fn(&mut SiteSums) -> &mut u64) {
     }
 }
 
+/// Blocked and runnable time of every stay with a stack, by the site's id and the stay's end. A sample
+/// of a wait is taken at that instant.
+fn stays(tables: &Tables) -> FxHashMap<(u32, u64), (u64, u64)> {
+    let with_stack = tables.slices.iter().filter(|s| s.stack.is_some());
+    with_stack
+        .map(|s| {
+            let end_ns = s
+                .start_ns
+                .saturating_add(s.blocked_ns)
+                .saturating_add(s.runnable_ns);
+            ((s.site, end_ns), (s.blocked_ns, s.runnable_ns))
+        })
+        .collect()
+}
+
 /// The stacks taken at every site, by the site's position.
 fn stacks_by_site(builder: &Builder<'_>) -> Vec<Stacks> {
     let tables = builder.tables;
+    let stays = stays(tables);
     let mut stacks = vec![Stacks::new(); tables.sites.len()];
     let mut add = |site: u32, stack: u32, seen: Seen| {
         if let Some(site) = builder.index.site(site) {
@@ -122,29 +184,21 @@ fn stacks_by_site(builder: &Builder<'_>) -> Vec<Stacks> {
     };
     for sample in &tables.samples {
         if let Some(site) = sample.site {
-            let seen = Seen {
-                weight_ns: sample.weight_ns,
-                samples: 1,
-                max_wait_ns: 0,
-            };
-            add(site, sample.stack, seen);
+            let stay = stays.get(&(site, sample.time_ns)).copied();
+            add(site, sample.stack, Seen::sampled(sample.weight_ns, stay));
         }
     }
     for slice in &tables.slices {
         if let Some(stack) = slice.stack {
-            let max_wait_ns = slice.blocked_ns.max(if slice.blocked_ns == 0 {
-                slice.runnable_ns
-            } else {
-                0
-            });
-            add(
-                slice.site,
-                stack,
-                Seen {
-                    max_wait_ns,
-                    ..Seen::default()
-                },
-            );
+            let max_wait_ns = match slice.blocked_ns {
+                0 => slice.runnable_ns,
+                blocked_ns => blocked_ns,
+            };
+            let longest = Seen {
+                max_wait_ns,
+                ..Seen::default()
+            };
+            add(slice.site, stack, longest);
         }
     }
     for site in &mut stacks {
@@ -159,22 +213,21 @@ fn merge(stacks: &mut Stacks) {
     stacks.dedup_by(|next, sum| {
         let same = next.0 == sum.0;
         if same {
-            sum.1.weight_ns = sum.1.weight_ns.saturating_add(next.1.weight_ns);
-            sum.1.samples += next.1.samples;
-            sum.1.max_wait_ns = sum.1.max_wait_ns.max(next.1.max_wait_ns);
+            sum.1.add(&next.1);
         }
         same
     });
     stacks.retain(|(_, seen)| seen.samples > 0);
 }
 
-/// Weights to divide by; the number of samples when all are 0.
-fn weights(stacks: &Stacks) -> Vec<u64> {
-    if stacks.iter().all(|(_, seen)| seen.weight_ns == 0) {
-        stacks.iter().map(|(_, seen)| seen.samples).collect()
-    } else {
-        stacks.iter().map(|(_, seen)| seen.weight_ns).collect()
-    }
+/// Weights to divide by: these parts of the samples' weights, their whole weights when all the parts
+/// are 0, the number of samples when those are too.
+fn weights(stacks: &Stacks, part: fn(&Seen) -> u64) -> Vec<u64> {
+    let fields = [part, |seen: &Seen| seen.weight_ns, |seen| seen.samples];
+    let of = |field: fn(&Seen) -> u64| stacks.iter().map(|(_, seen)| field(seen)).collect();
+    let all: [Vec<u64>; 3] = fields.map(of);
+    let some = all.into_iter().find(|w| w.iter().any(|w| *w > 0));
+    some.unwrap_or_default()
 }
 
 /// What a piece of a site's time tells besides its length.
@@ -216,11 +269,17 @@ fn add_wait(
 
 /// Divides a site's sums among its own stacks.
 fn divide(builder: &mut Builder<'_>, site: &Site, stacks: &Stacks) {
-    let weights = weights(stacks);
-    let blocked = apportion(site.sums.blocked_ns, &weights);
-    let runnable = apportion(site.sums.runnable_ns, &weights);
-    let counts = apportion(site.sums.count, &weights);
+    let blocked = apportion(
+        site.sums.blocked_ns,
+        &weights(stacks, |s| s.blocked_weight_ns),
+    );
+    let runnable = apportion(
+        site.sums.runnable_ns,
+        &weights(stacks, |s| s.runnable_weight_ns),
+    );
+    let counts = apportion(site.sums.count, &weights(stacks, |s| s.visits));
     for (i, (stack, seen)) in stacks.iter().enumerate() {
+        builder.left_processor(site.thread, *stack, counts[i]);
         let max_wait_ns = if stacks.len() == 1 {
             site.sums.max_ns
         } else {
@@ -286,13 +345,16 @@ fn pool<'s>(
 
 /// Keeps both each site's sum and each stack's share of the pool.
 fn spread(builder: &mut Builder<'_>, sites: &[&Site], stacks: &Stacks) {
-    let weights = weights(stacks);
-    let pieces = |field: fn(&SiteSums) -> u64| -> Vec<Piece> {
+    let pieces = |field: fn(&SiteSums) -> u64, part: fn(&Seen) -> u64| -> Vec<Piece> {
         let sums: Vec<u64> = sites.iter().map(|s| field(&s.sums)).collect();
         let total = sums.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
-        transport(&sums, &apportion(total, &weights))
+        transport(&sums, &apportion(total, &weights(stacks, part)))
     };
-    let (blocked, runnable) = (pieces(|s| s.blocked_ns), pieces(|s| s.runnable_ns));
+    for piece in pieces(|s| s.count, |s| s.visits) {
+        builder.left_processor(sites[piece.from].thread, stacks[piece.to].0, piece.amount);
+    }
+    let blocked = pieces(|s| s.blocked_ns, |s| s.blocked_weight_ns);
+    let runnable = pieces(|s| s.runnable_ns, |s| s.runnable_weight_ns);
     let mut told = vec![false; sites.len()];
     let mut add = |pieces: Vec<Piece>, runnable: bool| {
         for piece in pieces {

@@ -366,11 +366,17 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm)
 
 /* ---- the clock ---- */
 
-static __always_inline void take_running(void *ctx, bool in_kernel)
+/* `due`: when the clock should have fired, by CLOCK_MONOTONIC. It fires late where interrupts are off, as
+ * they are on the way to another thread, which then is found in place of the one that ran. */
+static __always_inline void take_running(void *ctx, bool in_kernel, u64 due)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t;
 
-	if (!task->pid || !thread_of(task))
+	if (!task->pid)
+		return;
+	t = thread_of(task);
+	if (!t || bpf_ktime_get_boot_ns() - t->since < bpf_ktime_get_ns() - due)
 		return;
 	count(COUNTER_TICKS, 1);
 	emit_running(ctx, task, in_kernel);
@@ -381,7 +387,8 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 {
 	if ((u64)timer->function != config.tick_function || bpf_get_prandom_u32() > config.tick_keep)
 		return 0;
-	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()));
+	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()),
+		     timer->node.expires);
 	return 0;
 }
 
@@ -394,7 +401,11 @@ struct perf_ctx { /* struct bpf_perf_event_data */
 SEC("perf_event")
 int on_clock(struct perf_ctx *ctx)
 {
-	take_running(ctx, (ctx->regs.csx & 3) == 0);
+	struct perf_event *event;
+
+	/* The context's third word in the kernel (struct bpf_perf_event_data_kern). */
+	bpf_probe_read_kernel(&event, sizeof(event), (void *)ctx + 16);
+	take_running(ctx, (ctx->regs.csx & 3) == 0, BPF_CORE_READ(event, hw.hrtimer.node.expires));
 	return 0;
 }
 

@@ -98,8 +98,18 @@ struct task_struct {
 	char comm[16];
 	struct files_struct *files;
 };
+struct timerqueue_node {
+	i64 expires;
+};
 struct hrtimer {
+	struct timerqueue_node node;
 	void *function;
+};
+struct hw_perf_event {
+	struct hrtimer hrtimer;
+};
+struct perf_event {
+	struct hw_perf_event hw;
 };
 struct linux_binprm;
 struct bpf_iter_meta {
