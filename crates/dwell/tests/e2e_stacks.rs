@@ -265,6 +265,34 @@ fn a_service_and_its_waits() {
     complete_program("waits", &["--duration", "2", "--dir", &dir]);
 }
 
+/// What a kernel before 6.18 gives: stacks taken before their waits.
+#[test]
+#[ignore = "needs root"]
+fn waits_where_the_kernel_cannot_call_back() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().to_string_lossy().into_owned();
+    let waits = program("waits");
+    let mut dwell = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    dwell.env("DWELL_NO_TASK_WORK", "1");
+    let command = ["--", &waits, "--duration", "3", "--dir", &dir];
+    let recorded = record_with(Scratch::new(), dwell, &command);
+    let share = Share::of(&recorded.tables);
+    share.print("waits, stacks taken before", &recorded.tables);
+    assert!(share.complete() >= 0.97, "{}", share.complete());
+    check_frames(
+        &recorded,
+        "wait_condvar",
+        &["worker_main", "wait_condvar"],
+        1.0,
+    );
+    check_frames(
+        &recorded,
+        "wait_pipe_read",
+        &["worker_main", "wait_pipe_read"],
+        1.0,
+    );
+}
+
 #[test]
 #[ignore = "needs root"]
 fn attached_to_our_programs() {

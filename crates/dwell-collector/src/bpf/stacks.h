@@ -271,16 +271,18 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
 }
 
 /* Without task work a stack is taken before the wait, when it is likely to cover the thread's next cut:
- * four times the site's mean reaches that far. A wait that covers it all the same has the stack its site
- * had last. So at most some four stacks are taken for one that is used. */
+ * four times the site's mean reaches that far, or sixteen times for a preemption, which has no site to
+ * speak of. A wait that covers it all the same has the stack its site had last. So at most so many stacks
+ * are taken for one that is used. */
 static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	u64 reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * (site->blocked + site->runnable);
 	struct StackRecord *r;
 	struct scratch *s;
 
 	if (config.have_task_work || (task->flags & PF_KTHREAD) ||
-	    (!t->want_first && (t->next_cut - now) * site->count > 4 * (site->blocked + site->runnable)))
+	    (!t->want_first && (t->next_cut - now) * site->count > reach))
 		return;
 	s = take_scratch(SCRATCH_SWITCH);
 	if (!s)
