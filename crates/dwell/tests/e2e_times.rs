@@ -473,7 +473,7 @@ struct NamedWait {
 }
 
 /// Waits that a thread's sites of this reason and system call (`*`: any) add up to, ns.
-fn blocked_for(view: &View<'_>, thread: u32, wait: &NamedWait) -> u64 {
+fn blocked_at(view: &View<'_>, thread: u32, wait: &NamedWait) -> u64 {
     let is_it = |site: u32| {
         let position = view.analysis.index.site(site);
         let row = position.map(|p| &view.tables().sites[p]);
@@ -503,7 +503,7 @@ fn reasons_of_waits_of_many_kinds() {
         let rows = recorded.tables.threads.iter();
         let blocked_ns: u64 = rows
             .filter(|row| row.tid == wait.tid)
-            .map(|row| blocked_for(&view, row.thread, wait))
+            .map(|row| blocked_at(&view, row.thread, wait))
             .sum();
         // Timers are not early, but a wait may begin a little after its clock.
         if blocked_ns < (wait.ms - 20) * MS {
