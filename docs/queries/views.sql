@@ -119,33 +119,54 @@ SELECT
     runnable_ns * least(1, coalesce(runnable_share, 1)) AS runnable_ns
 FROM claimed;
 
--- What share of a site's time belongs to which stack: in proportion to the weights of the site's
--- samples, equally when all weights are 0. A site without a sample borrows those of its like: sites
--- of the process' threads of the same name with the same reason and system call, else those of the
--- whole process. With neither, the stack is NULL.
+-- What share of a site's blocked time, runnable time and waits belongs to which stack: in proportion
+-- to the blocked and the runnable part of the weights of the site's samples, and to the waits that
+-- they stand for; by whole weights when all parts are 0, equally when all weights are. A site without
+-- a sample borrows those of its like: sites of the process' threads of the same name with the same
+-- reason and system call, else those of the whole process. With neither, the stack is NULL.
 CREATE OR REPLACE TEMP VIEW site_shares AS
-WITH taken AS (
-    SELECT u.site, u.process, u.name, u.reason, u.syscall, p.stack,
-        sum(p.weight_ns) AS weight_ns, count(*) AS samples
-    FROM samples p JOIN site_sums u ON u.site = p.site
+WITH stays AS (
+    SELECT site, start_ns + blocked_ns + runnable_ns AS time_ns,
+        max(blocked_ns) AS blocked_ns, nullif(max(blocked_ns + runnable_ns), 0) AS ns
+    FROM slices WHERE stack IS NOT NULL
     GROUP BY ALL
 ),
+split AS (
+    SELECT p.site, p.stack, p.weight_ns,
+        coalesce(p.weight_ns * (y.blocked_ns / y.ns), p.weight_ns) AS blocked_ns,
+        coalesce(p.weight_ns * (1 - y.blocked_ns / y.ns), p.weight_ns) AS runnable_ns,
+        coalesce(p.weight_ns / y.ns, 1) AS waits
+    FROM samples p LEFT JOIN stays y ON y.site = p.site AND y.time_ns = p.time_ns
+    WHERE p.site IS NOT NULL
+),
+taken AS (
+    SELECT u.site, u.process, u.name, u.reason, u.syscall, p.stack,
+        sum(p.weight_ns) AS weight_ns, sum(p.blocked_ns) AS blocked_ns,
+        sum(p.runnable_ns) AS runnable_ns, sum(p.waits) AS waits, count(*) AS samples
+    FROM split p JOIN site_sums u ON u.site = p.site
+    GROUP BY ALL
+),
+lent AS (
+    SELECT 'site ' || site AS lender, * FROM taken
+    UNION ALL
+    SELECT concat_ws('|', 'name', process, reason, syscall, name), * FROM taken
+    UNION ALL
+    SELECT concat_ws('|', 'process', process, reason, syscall), * FROM taken
+),
 lenders AS (
-    SELECT 'site ' || site AS lender, stack, sum(weight_ns) AS weight_ns, sum(samples) AS samples
-    FROM taken GROUP BY ALL
-    UNION ALL
-    SELECT concat_ws('|', 'name', process, reason, syscall, name), stack, sum(weight_ns), sum(samples)
-    FROM taken GROUP BY ALL
-    UNION ALL
-    SELECT concat_ws('|', 'process', process, reason, syscall), stack, sum(weight_ns), sum(samples)
-    FROM taken GROUP BY ALL
+    SELECT lender, stack, sum(weight_ns) AS weight_ns, sum(blocked_ns) AS blocked_ns,
+        sum(runnable_ns) AS runnable_ns, sum(waits) AS waits, sum(samples) AS samples
+    FROM lent GROUP BY ALL
 ),
 shares AS (
     SELECT lender, stack,
         CASE WHEN sum(weight_ns) OVER own = 0
             THEN samples / sum(samples) OVER own
             ELSE weight_ns / sum(weight_ns) OVER own
-        END AS share
+        END AS share,
+        coalesce(blocked_ns / nullif(sum(blocked_ns) OVER own, 0), share) AS blocked_share,
+        coalesce(runnable_ns / nullif(sum(runnable_ns) OVER own, 0), share) AS runnable_share,
+        coalesce(waits / nullif(sum(waits) OVER own, 0), share) AS waits_share
     FROM lenders
     WINDOW own AS (PARTITION BY lender)
 ),
@@ -157,24 +178,89 @@ chosen AS (
     LEFT JOIN known alike ON alike.lender = concat_ws('|', 'name', u.process, u.reason, u.syscall, u.name)
     LEFT JOIN known whole ON whole.lender = concat_ws('|', 'process', u.process, u.reason, u.syscall)
 )
-SELECT c.site, s.stack, coalesce(s.share, 1) AS share
+SELECT c.site, s.stack, coalesce(s.blocked_share, 1) AS blocked_share,
+    coalesce(s.runnable_share, 1) AS runnable_share, coalesce(s.waits_share, 1) AS waits_share
 FROM chosen c LEFT JOIN shares s ON s.lender = c.lender;
 
--- What share of a thread's running time belongs to which stack: in proportion to the weights of its
--- running samples; a thread that ran for less than 20 periods shares the samples of all such
--- threads of the same process and name. Without any sample the stack is NULL.
-CREATE OR REPLACE TEMP VIEW running_shares AS
-WITH pools AS (
-    SELECT thread,
-        CASE WHEN running_ns >= 20 * (SELECT (json ->> '$.period_ns')::UBIGINT FROM meta)
-            THEN 'thread ' || thread
-            ELSE concat_ws('|', 'name', process, name)
-        END AS pool
-    FROM threads
+-- Whose samples of running threads count together: a thread that ran for at least 20 periods has its
+-- own, others share those of all such threads of the same process and name.
+CREATE OR REPLACE TEMP VIEW running_pools AS
+SELECT thread, running_ns, voluntary_switches + involuntary_switches AS switches,
+    CASE WHEN running_ns >= 20 * (SELECT (json ->> '$.period_ns')::UBIGINT FROM meta)
+        THEN 'thread ' || thread
+        ELSE concat_ws('|', 'name', process, name)
+    END AS pool
+FROM threads;
+
+-- How long a thread ran where no stack can be taken (interrupts are off): on its way to sleep. What
+-- the samples of all threads leave of the running time, per switch, is joined with what those of the
+-- thread's pool leave, in inverse proportion to the variances.
+CREATE OR REPLACE TEMP VIEW switching AS
+WITH known AS (
+    SELECT
+        (json ->> '$.period_ns')::DOUBLE AS period_ns,
+        coalesce((json ->> '$.produced.running_stacks')::DOUBLE, 0) AS produced,
+        coalesce((json ->> '$.losses.running_stacks')::DOUBLE, 0) AS lost,
+        CASE WHEN lost > 0 AND lost < produced THEN produced / (produced - lost) ELSE 1 END AS factor
+    FROM meta
+),
+claims AS (
+    SELECT thread, sum(weight_ns) * any_value(factor) AS claimed,
+        sum(weight_ns::DOUBLE * weight_ns) * any_value(factor * factor) AS squares
+    FROM samples, known WHERE state = 'running'
+    GROUP BY thread
+),
+everywhere AS (
+    SELECT (SELECT sum(running_ns)::DOUBLE FROM threads) - coalesce(sum(c.claimed), 0) AS remainder,
+        coalesce(sum(c.squares), 0) + any_value(k.period_ns * k.period_ns) AS variance,
+        (SELECT greatest(sum(switches), 1)::DOUBLE FROM running_pools) AS switches
+    FROM known k LEFT JOIN claims c ON true
+),
+each AS (
+    SELECT CASE WHEN remainder > 2 * sqrt(variance)
+        THEN least(remainder / switches, 50000) ELSE 0 END AS ns_per_switch
+    FROM everywhere
+),
+pools AS (
+    SELECT o.pool, sum(o.switches)::DOUBLE AS switches, sum(o.switches) * any_value(e.ns_per_switch) AS expected,
+        sum(o.running_ns) - coalesce(sum(c.claimed), 0) AS remainder,
+        coalesce(sum(c.squares), 0) + any_value(k.period_ns * k.period_ns) AS variance,
+        (expected / 2) * (expected / 2) AS own_variance
+    FROM running_pools o CROSS JOIN each e CROSS JOIN known k LEFT JOIN claims c ON c.thread = o.thread
+    GROUP BY o.pool
+)
+SELECT o.thread,
+    CASE WHEN p.expected > 0
+        THEN least(o.running_ns, o.switches / p.switches * greatest(0, least(2 * p.expected,
+            (p.expected * p.variance + p.remainder * p.own_variance) / (p.variance + p.own_variance))))
+        ELSE 0
+    END AS switching_ns
+FROM running_pools o JOIN pools p ON p.pool = o.pool;
+
+-- A thread's running time by stack: that of switching in proportion to how often it left the
+-- processor at the stack, the rest in proportion to the weights of its pool's running samples.
+-- Without any sample the stack of the rest is NULL.
+CREATE OR REPLACE TEMP VIEW running_stacks AS
+WITH departures AS (
+    SELECT u.thread, h.stack, sum(u.count * h.waits_share) AS waits
+    FROM site_sums u JOIN site_shares h ON h.site = u.site
+    WHERE h.stack IS NOT NULL
+    GROUP BY ALL
+    HAVING sum(u.count * h.waits_share) > 0
+),
+switched AS (
+    SELECT d.thread, d.stack,
+        s.switching_ns * d.waits / sum(d.waits) OVER (PARTITION BY d.thread) AS weight_ns
+    FROM departures d JOIN switching s ON s.thread = d.thread
+),
+rest AS (
+    SELECT o.thread, o.pool, o.running_ns - coalesce(s.weight_ns, 0) AS weight_ns
+    FROM running_pools o
+    LEFT JOIN (SELECT thread, sum(weight_ns) AS weight_ns FROM switched GROUP BY thread) s ON s.thread = o.thread
 ),
 taken AS (
     SELECT o.pool, p.stack, sum(p.weight_ns) AS weight_ns, count(*) AS samples
-    FROM samples p JOIN pools o ON o.thread = p.thread
+    FROM samples p JOIN running_pools o ON o.thread = p.thread
     WHERE p.state = 'running'
     GROUP BY ALL
 ),
@@ -187,15 +273,17 @@ shares AS (
     FROM taken
     WINDOW own AS (PARTITION BY pool)
 )
-SELECT o.thread, s.stack, coalesce(s.share, 1) AS share
-FROM pools o LEFT JOIN shares s ON s.pool = o.pool;
+SELECT thread, stack, weight_ns FROM switched
+UNION ALL
+SELECT r.thread, s.stack, r.weight_ns * coalesce(s.share, 1)
+FROM rest r LEFT JOIN shares s ON s.pool = r.pool;
 
 -- Every thread's time, divided completely: state, reason and system call of waits, stack (NULL: none
 -- was taken). Adds up to running, runnable, blocked and lost of `threads`, thread by thread.
 CREATE OR REPLACE TEMP VIEW weighted_stacks AS
 WITH waits AS (
     SELECT u.thread, u.reason, u.syscall, h.stack,
-        u.blocked_ns * h.share AS blocked_ns, u.runnable_ns * h.share AS runnable_ns
+        u.blocked_ns * h.blocked_share AS blocked_ns, u.runnable_ns * h.runnable_share AS runnable_ns
     FROM site_sums u JOIN site_shares h ON h.site = u.site
 ),
 known AS (
@@ -203,8 +291,7 @@ known AS (
     FROM site_sums GROUP BY thread
 ),
 parts AS (
-    SELECT t.thread, 'running' AS state, '' AS reason, '' AS syscall, h.stack, t.running_ns * h.share AS weight_ns
-    FROM threads t JOIN running_shares h ON h.thread = t.thread
+    SELECT thread, 'running' AS state, '' AS reason, '' AS syscall, stack, weight_ns FROM running_stacks
     UNION ALL
     SELECT thread, 'blocked', reason, syscall, stack, blocked_ns FROM waits
     UNION ALL

@@ -3,13 +3,15 @@
 import collections
 
 
-def shares(samples):
+def shares(samples, part=lambda row: row["weight_ns"]):
     """What part of a sum belongs to which stack."""
-    by_stack = collections.Counter()
-    total = sum(row["weight_ns"] for row in samples)
-    for row in samples:
-        by_stack[row["stack"]] += row["weight_ns"] / total if total else 1 / len(samples)
-    return by_stack or {None: 1.0}
+    for weight in [part, lambda row: row["weight_ns"], lambda row: 1]:
+        by_stack = collections.Counter()
+        for row in samples:
+            by_stack[row["stack"]] += weight(row)
+        if total := sum(by_stack.values()):
+            return {stack: share / total for stack, share in by_stack.items()}
+    return {None: 1.0}
 
 
 class Weights:
@@ -19,8 +21,13 @@ class Weights:
         self.recording = recording
         self.time = collections.Counter()
         self.used = collections.Counter()
-        self._add_running()
+        self.departures = collections.defaultdict(collections.Counter)
+        self.stays = {
+            (row["site"], row["start_ns"] + row["blocked_ns"] + row["runnable_ns"]): row
+            for row in recording.tables["slices"] if row["stack"] is not None
+        }
         self._add_waits()
+        self._add_running()
         for thread, row in recording.threads.items():
             self._add(thread, "lost", "", "", None, row["lost_ns"])
         self.time = collections.Counter({key: ns for key, ns in self.time.items() if ns >= 0.5})
@@ -39,13 +46,67 @@ class Weights:
         for row in recording.tables["samples"]:
             if row["state"] == "running" and row["thread"] in pool_of:
                 samples[pool_of[row["thread"]]].append(row)
+        switching = self._switching(pool_of, samples)
         for thread, row in recording.threads.items():
             own = samples[pool_of[thread]]
+            rest = row["running_ns"]
+            if departures := self.departures[thread]:
+                for stack, times in departures.items():
+                    ns = switching[thread] * times / departures.total()
+                    self._add(thread, "running", "", "", stack, ns)
+                    rest -= ns
             if row["running_ns"]:
                 self.used["running alone" if pool_of[thread] == thread else "running pooled"] += 1
                 self.used["running without a sample"] += not own
+                self.used["switching"] += rest < row["running_ns"]
             for stack, share in shares(own).items():
-                self._add(thread, "running", "", "", stack, row["running_ns"] * share)
+                self._add(thread, "running", "", "", stack, rest * share)
+
+    def _switching(self, pool_of, samples):
+        """Running time of every thread where no stack can be taken."""
+        threads, meta = self.recording.threads, self.recording.meta
+        switches = {thread: row["voluntary_switches"] + row["involuntary_switches"] for thread, row in threads.items()}
+        produced, lost = (meta[kind].get("running_stacks", 0) for kind in ["produced", "losses"])
+        factor = produced / (produced - lost) if 0 < lost < produced else 1
+
+        def remainder(members, rows):
+            claimed = factor * sum(row["weight_ns"] for row in rows)
+            variance = factor**2 * sum(row["weight_ns"] ** 2 for row in rows) + meta["period_ns"] ** 2
+            return sum(threads[thread]["running_ns"] for thread in members) - claimed, variance
+
+        ns, variance = remainder(threads, [row for rows in samples.values() for row in rows])
+        each = min(ns / max(sum(switches.values()), 1), 50_000) if ns > 2 * variance**0.5 else 0
+        result = {}
+        for pool in set(pool_of.values()):
+            members = [thread for thread in threads if pool_of[thread] == pool]
+            expected = each * sum(switches[thread] for thread in members)
+            own, variance = remainder(members, samples[pool])
+            own_variance = (expected / 2) ** 2
+            joined = (expected * variance + own * own_variance) / (variance + own_variance)
+            joined = min(max(joined, 0), 2 * expected)
+            for thread in members:
+                share = switches[thread] / sum(switches[thread] for thread in members) if expected else 0
+                result[thread] = min(joined * share, threads[thread]["running_ns"])
+        return result
+
+    def _stay(self, row):
+        """Blocked ns and whole ns of the wait that a sample was taken of, if that is known."""
+        stay = self.stays.get((row["site"], row["time_ns"]))
+        whole = stay["blocked_ns"] + stay["runnable_ns"] if stay else 0
+        self.used["split by its stay"] += whole > 0
+        return (stay["blocked_ns"], whole) if whole else None
+
+    def _blocked_part(self, row):
+        stay = self._stay(row)
+        return row["weight_ns"] * (stay[0] / stay[1] if stay else 1)
+
+    def _runnable_part(self, row):
+        stay = self._stay(row)
+        return row["weight_ns"] * (1 - stay[0] / stay[1] if stay else 1)
+
+    def _waits(self, row):
+        stay = self._stay(row)
+        return row["weight_ns"] / stay[1] if stay else 1
 
     def _site_sums(self):
         """Blocked and runnable ns of every site, no more in all than its thread has."""
@@ -79,6 +140,9 @@ class Weights:
 
     def _add_waits(self):
         sums = self._site_sums()
+        counts = collections.Counter()
+        for row in self.recording.tables["site_times"]:
+            counts[row["site"]] += row["count"]
         samples = collections.defaultdict(list)
         for row in self.recording.tables["samples"]:
             if row["site"] in sums:
@@ -90,9 +154,13 @@ class Weights:
             lender = next((lender for lender in self._lenders(site) if samples[lender]), ("nobody",))
             self.used["site's samples: " + lender[0]] += 1
             self.used["weights of 0"] += bool(samples[lender]) and not any(s["weight_ns"] for s in samples[lender])
-            for stack, share in shares(samples[lender]).items():
+            for stack, share in shares(samples[lender], self._blocked_part).items():
                 self._add(row["thread"], "blocked", row["reason"], row["syscall"], stack, blocked * share)
+            for stack, share in shares(samples[lender], self._runnable_part).items():
                 self._add(row["thread"], "runnable", "", row["syscall"], stack, runnable * share)
+            for stack, share in shares(samples[lender], self._waits).items():
+                if stack is not None:
+                    self.departures[row["thread"]][stack] += counts[site] * share
             known[row["thread"], "blocked"] += blocked
             known[row["thread"], "runnable"] += runnable
         for thread, row in self.recording.threads.items():

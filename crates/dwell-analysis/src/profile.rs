@@ -4,14 +4,17 @@
 //! for every thread and every state the weights add up to the exact sum (closure):
 //!
 //! - **Waits.** Each site has exact blocked and runnable sums. Its samples share them in proportion
-//!   to their Horvitz-Thompson weights (equally when all weights are 0). Sites at which no stack was
+//!   to the blocked and the runnable part of their Horvitz-Thompson weights, as their slices tell them
+//!   apart (equally when all weights are 0): a short sleep with a long time on the run queue does not
+//!   count as a long sleep. Sites at which no stack was
 //!   taken are pooled by (process, thread group, reason, system call), or, when nobody in the group
 //!   has a stack there, by (process, reason, system call), and their time is spread over the pool's
 //!   samples by weight. When the pool has none either, the time gets the pseudo stack
 //!   `[no stack taken]` and keeps its reason and system call. What a thread waited beyond the sums
 //!   of its sites (their records were lost) is `[site unknown]`. Sites that claim more than their
 //!   thread's exact sum (they were read a little later) are scaled down to it.
-//! - **Running.** A thread that ran for at least [`OWN_SCALE_PERIODS`] periods is scaled on its own.
+//! - **Running.** What switching took where no stack can be taken belongs to the stacks at which the
+//!   thread went to sleep (`switching.rs`); the rest to its samples. A thread that ran for at least [`OWN_SCALE_PERIODS`] periods is scaled on its own.
 //!   Shorter ones are pooled by (process, thread group): each keeps its exact sum, and the pool's sum
 //!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`.
 //! - **Lost** time of a thread is a state of its own.

@@ -1,7 +1,8 @@
 //! The rules of scaling, one drawing each.
 use dwell_analysis::names::{Missing, StackRef};
-use dwell_analysis::testing::{MS, drawn};
+use dwell_analysis::testing::{MS, TablesBuilder, drawn};
 use dwell_analysis::{Analysis, Reason, State};
+use dwell_recording::rows::SliceRow;
 use dwell_recording::tables::Tables;
 
 /// `thread state syscall leaf ms` of every entry.
@@ -41,6 +42,103 @@ fn samples_of_a_site_share_its_exact_sums_by_weight() {
             "main runnable futex f 2",
             "main runnable futex g 6"
         ]
+    );
+}
+
+/// Both stays stand for 40 ms off the processor, but one was asleep nearly all of it, the other hardly.
+#[test]
+fn a_sample_s_slice_tells_its_blocked_part_from_its_runnable_part() {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let thread = builder.thread(process, "main");
+    let site = builder.site(thread, "sleep", "nanosleep", "");
+    for (leaf, blocked_ns, runnable_ns) in [("f", 9 * MS, MS), ("g", MS, 9 * MS)] {
+        let (start_ns, stack) = (builder.now(thread), builder.stack(&[leaf]));
+        builder.waited(site, blocked_ns, runnable_ns, 1);
+        builder.sample(thread, "blocked", stack, Some(site), 40 * MS);
+        builder.tables.slices.push(SliceRow {
+            thread,
+            site,
+            start_ns,
+            blocked_ns,
+            runnable_ns,
+            stack: Some(stack),
+            ..SliceRow::default()
+        });
+    }
+    assert_eq!(
+        entries(&builder.tables),
+        [
+            "main runnable nanosleep f 1",
+            "main runnable nanosleep g 9",
+            "main sleep nanosleep f 9",
+            "main sleep nanosleep g 1",
+        ]
+    );
+}
+
+/// A thread that ran for `ran_us` at a time, of which `sampled_us` could be sampled, between short
+/// sleeps; another that computed throughout, with as many samples as it ran periods.
+fn bursts(ran_us: u64, sampled_us: u64) -> Tables {
+    const BURSTS: u64 = 100_000;
+    let mut builder = TablesBuilder::new();
+    let period_ns = builder.tables.meta.period_ns;
+    let process = builder.process("demo");
+    let solver = builder.thread(process, "solver");
+    builder.ran(solver, 2000 * period_ns);
+    let solve = builder.stack(&["solve"]);
+    for _ in 0..2000 {
+        builder.sample(solver, "running", solve, None, period_ns);
+    }
+    let sleeper = builder.thread(process, "sleeper");
+    builder.ran(sleeper, BURSTS * ran_us * 1000);
+    let compute = builder.stack(&["compute"]);
+    for _ in 0..BURSTS * sampled_us * 1000 / period_ns {
+        builder.sample(sleeper, "running", compute, None, period_ns);
+    }
+    let site = builder.site(sleeper, "sleep", "nanosleep", "");
+    builder.waited(site, BURSTS * 1000, 0, BURSTS);
+    let nap = builder.stack(&["nap", "schedule_[k]"]);
+    builder.sample(sleeper, "blocked", nap, Some(site), period_ns);
+    builder.tables
+}
+
+#[test]
+fn the_time_of_switching_belongs_to_where_threads_go_to_sleep() {
+    assert_eq!(
+        entries(&bursts(50, 30)),
+        [
+            "sleeper running  compute 3000",
+            "sleeper running  schedule 2000",
+            "sleeper sleep nanosleep schedule 100",
+            "solver running  solve 20000",
+        ]
+    );
+}
+
+#[test]
+fn without_unsampled_time_nothing_is_given_to_switching() {
+    assert_eq!(
+        entries(&bursts(50, 50)),
+        [
+            "sleeper running  compute 5000",
+            "sleeper sleep nanosleep schedule 100",
+            "solver running  solve 20000",
+        ]
+    );
+}
+
+/// A processor that stood still is no switch: a thread that hardly switches keeps its functions.
+#[test]
+fn a_switch_is_not_charged_with_more_than_it_can_take() {
+    let mut tables = bursts(50, 50);
+    tables.threads[0].running_ns *= 2;
+    tables.threads[0].until_ns += tables.threads[0].running_ns / 2;
+    tables.threads[0].involuntary_switches = 100;
+    let lines = entries(&tables);
+    assert!(
+        lines.contains(&"solver running  solve 40000".to_owned()),
+        "{lines:?}"
     );
 }
 

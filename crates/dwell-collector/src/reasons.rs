@@ -24,16 +24,14 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
         return if iowait { reason::IO } else { reason::OTHER };
     }
     let Some(call) = usize::try_from(nr).ok().and_then(Sysno::new) else {
-        // Outside system calls only an exception can make a thread sleep uninterruptibly.
-        return if flags & SITE_UNINTERRUPTIBLE != 0 {
-            reason::FAULT
-        } else {
-            reason::OTHER
-        };
+        // Outside system calls a thread sleeps in a page fault: for storage, for memory, for the lock
+        // of its address space, or (interruptibly) for who handles it with userfaultfd.
+        return reason::FAULT;
     };
-    let by_call = of_call(call, fd_kind, flags);
-    // A lock or a pipe does not wait for storage: the call touched a page that had to be read.
-    match by_call {
+    match of_call(call, fd_kind) {
+        // These move file contents: waiting for storage is what they do.
+        reason::LOCK | reason::SOCKET | reason::PIPE if iowait && moves_files(call) => reason::IO,
+        // A lock or a pipe does not wait for storage: the call touched a page that had to be read.
         reason::LOCK
         | reason::POLL
         | reason::SLEEP
@@ -44,26 +42,42 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
         {
             reason::FAULT
         }
-        other => other,
+        reason::OTHER if iowait => reason::IO,
+        known => known,
     }
 }
 
-fn of_call(call: Sysno, fd_kind: u8, flags: u8) -> &'static str {
+/// Whether a system call reads or writes files by itself, not at the bidding of its buffers.
+fn moves_files(call: Sysno) -> bool {
+    use Sysno::*;
+    matches!(
+        call,
+        sendfile | splice | tee | vmsplice | mmap | munmap | mprotect | madvise | brk | mremap
+    )
+}
+
+fn of_call(call: Sysno, fd_kind: u8) -> &'static str {
     use Sysno::*;
     match call {
-        futex | futex_waitv | flock | semop | semtimedop => reason::LOCK,
-        fcntl => reason::LOCK,
+        futex | futex_waitv | flock | fcntl | semop | semtimedop => reason::LOCK,
         // Address space calls sleep for mmap_lock, unless they wait for storage.
-        mmap | munmap | mprotect | madvise | brk | mremap if flags & SITE_IOWAIT == 0 => {
-            reason::LOCK
-        }
+        mmap | munmap | mprotect | madvise | brk | mremap => reason::LOCK,
         read | write | pread64 | pwrite64 | readv | writev | preadv | pwritev | preadv2
-        | pwritev2 | sendfile | splice | tee | ioctl | vmsplice => of_file(fd_kind),
+        | pwritev2 | sendfile | splice | tee | vmsplice => of_file(fd_kind),
+        // Of a device: a disk, a graphics processor. What others wait for is theirs.
+        ioctl if matches!(fd_kind, FD_CHAR | FD_FILE) => reason::IO,
+        ioctl if fd_kind == FD_ANON => reason::OTHER,
+        ioctl => of_file(fd_kind),
         fsync | fdatasync | sync | syncfs | msync | sync_file_range | fallocate | io_getevents
-        | io_pgetevents | io_submit | io_uring_enter | getdents64 | openat | open | close
-        | stat | newfstatat | statx | unlink | unlinkat | rename | renameat | renameat2 | mkdir
-        | mkdirat | rmdir | ftruncate | truncate | readahead | fadvise64 | execve | execveat
-        | copy_file_range | mmap | munmap | mprotect | madvise => reason::IO,
+        | io_pgetevents | io_submit | io_uring_enter | readahead | fadvise64 | copy_file_range
+        | mlock | mlock2 | mlockall | execve | execveat => reason::IO,
+        open | openat | openat2 | creat | close | close_range | getdents | getdents64 | stat
+        | lstat | fstat | newfstatat | statx | statfs | fstatfs | access | faccessat
+        | faccessat2 | readlink | readlinkat | unlink | unlinkat | rename | renameat
+        | renameat2 | link | linkat | symlink | symlinkat | mkdir | mkdirat | rmdir | mknod
+        | mknodat | truncate | ftruncate | lseek | chdir | chmod | fchmod | fchmodat | chown
+        | fchown | lchown | fchownat | utimensat | getxattr | lgetxattr | fgetxattr | setxattr
+        | lsetxattr | fsetxattr | mount | umount2 | finit_module => reason::IO,
         accept | accept4 | connect | recvfrom | recvmsg | recvmmsg | sendto | sendmsg
         | sendmmsg | shutdown => reason::SOCKET,
         poll | ppoll | select | pselect6 | epoll_wait | epoll_pwait | epoll_pwait2 => reason::POLL,
@@ -112,6 +126,18 @@ mod tests {
             ),
             reason::FAULT
         );
+        let read = SITE_UNINTERRUPTIBLE | SITE_IOWAIT;
+        assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, 0), reason::SOCKET);
+        assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, read), reason::IO);
+        assert_eq!(reason(call(Sysno::munmap), FD_NONE, read), reason::IO);
+        assert_eq!(reason(call(Sysno::getcwd), FD_NONE, read), reason::IO);
+        assert_eq!(
+            reason(call(Sysno::ioctl), FD_ANON, 0),
+            reason::OTHER,
+            "KVM_RUN of a halted machine"
+        );
+        assert_eq!(reason(-1, FD_NONE, 0), reason::FAULT, "userfaultfd");
+        assert_eq!(reason(-1, FD_NONE, SITE_STOPPED), reason::STOPPED);
         assert_eq!(
             reason(call(Sysno::sched_yield), FD_NONE, SITE_PREEMPTED),
             ""

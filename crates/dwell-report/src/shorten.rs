@@ -39,6 +39,13 @@ pub fn shorten(name: &str, max: usize) -> String {
     middle(&name, max)
 }
 
+/// The text on one line: a space for every run of white space and control characters.
+pub fn one_line(text: &str) -> String {
+    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.join(" ")
+}
+
 /// Cuts out the middle: two thirds of the room for the start, one for the end.
 pub fn middle(text: &str, max: usize) -> String {
     if text.width() <= max {
@@ -128,6 +135,14 @@ fn group(bytes: &[u8], around: &[usize], start: usize, end: usize) -> Group {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_line_keeps_words_apart() {
+        assert_eq!(
+            one_line("sh -c \nfor i\n\tdo\u{1b}[1m "),
+            "sh -c for i do [1m"
+        );
+    }
 
     #[test]
     fn parameters_go_before_template_arguments() {

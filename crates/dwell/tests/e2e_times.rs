@@ -454,3 +454,74 @@ fn waits_at_a_high_rate_and_forced_to_migrate() {
 fn a_service_that_does_a_bit_of_everything() {
     check("mixed", &["--seconds", "3"]);
 }
+
+// ---- reasons ----
+
+#[derive(serde::Deserialize)]
+struct Reasons {
+    waits: Vec<NamedWait>,
+}
+
+/// A wait of one thread, whose reason is beyond doubt.
+#[derive(serde::Deserialize)]
+struct NamedWait {
+    tid: u32,
+    name: String,
+    reason: String,
+    syscall: String,
+    ms: u64,
+}
+
+/// Waits that a thread's sites of this reason and system call (`*`: any) add up to, ns.
+fn blocked_at(view: &View<'_>, thread: u32, wait: &NamedWait) -> u64 {
+    let is_it = |site: u32| {
+        let position = view.analysis.index.site(site);
+        let row = position.map(|p| &view.tables().sites[p]);
+        row.is_some_and(|row| {
+            row.thread == thread
+                && row.reason == wait.reason
+                && (wait.syscall == "*" || row.syscall == wait.syscall)
+        })
+    };
+    let times = view.tables().site_times.iter();
+    times.filter(|t| is_it(t.site)).map(|t| t.blocked_ns).sum()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn reasons_of_waits_of_many_kinds() {
+    let scratch = Scratch::new();
+    let json = scratch.file("truth.json");
+    let recorded = launch(&scratch, &[], "reasons", &[&json]);
+    let truth = std::fs::read_to_string(&json).expect("the program wrote it");
+    let truth: Reasons = serde_json::from_str(&truth).expect("JSON");
+    assert!(truth.waits.len() >= 19);
+    let view = View::of(&recorded.tables);
+    assert_closed(&view);
+    let mut wrong = Vec::new();
+    for wait in &truth.waits {
+        let rows = recorded.tables.threads.iter();
+        let blocked_ns: u64 = rows
+            .filter(|row| row.tid == wait.tid)
+            .map(|row| blocked_at(&view, row.thread, wait))
+            .sum();
+        // Timers are not early, but a wait may begin a little after its clock.
+        if blocked_ns < (wait.ms - 20) * MS {
+            let sites: Vec<_> = recorded
+                .tables
+                .sites
+                .iter()
+                .filter(|s| {
+                    let row = view.analysis.index.thread(s.thread).map(|t| view.row(t));
+                    row.is_some_and(|row| row.tid == wait.tid)
+                })
+                .map(|s| (&s.reason, &s.syscall))
+                .collect();
+            wrong.push(format!(
+                "{}: {blocked_ns} ns; its sites: {sites:?}",
+                wait.name
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

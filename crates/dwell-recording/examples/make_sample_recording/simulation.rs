@@ -8,6 +8,8 @@ const KEPT_NS: u64 = 1_000_000;
 /// The actor that is never switched out nor sampled until late, the one whose records were lost in part.
 const BUSY: usize = 11;
 const WAITER: usize = 12;
+/// The end of a run at which no stack can be taken, ns.
+const SWITCH_NS: u64 = 40_000;
 /// Preemption's place.
 const PREEMPTED: usize = PLACES.len() - 1;
 
@@ -113,7 +115,7 @@ impl Simulation {
         let thread = &mut self.threads[id];
         thread.row.running_ns += ns;
         thread.now += ns;
-        if thread.owes_stack(ns) {
+        if thread.owes_stack(ns.saturating_sub(SWITCH_NS)) {
             let stack = thread.actor.running[self.rng.usize(..thread.actor.running.len())];
             let sample = SampleRow {
                 time_ns: thread.now,
@@ -168,7 +170,7 @@ impl Simulation {
         }
         if sampled && id != WAITER {
             let sample = SampleRow {
-                time_ns: start,
+                time_ns: start + blocked + runnable,
                 thread: id as u32,
                 cpu: self.rng.u32(..2),
                 state: if preempted {

@@ -31,9 +31,8 @@ impl Heading {
             .title
             .as_deref()
             .unwrap_or(&analysis.tables.meta.target);
-        let title: String = title.chars().filter(|c| !c.is_control()).collect();
         Heading {
-            title: shorten::middle(&title, TITLE_CHARS),
+            title: shorten::middle(&shorten::one_line(title), TITLE_CHARS),
             subtitle: format!(
                 "{} of thread time: {} over {}",
                 human::duration(total.times.total()),

@@ -2,11 +2,11 @@
 use super::paint::Page;
 use crate::answer::Answer;
 use crate::human;
-use crate::shorten::middle;
+use crate::shorten::{middle, one_line};
 
 pub(super) fn add(page: &mut Page, answer: &Answer) {
     let recording = &answer.recording;
-    let target = page.bold(&middle(&recording.target, page.width - 7));
+    let target = page.bold(&middle(&one_line(&recording.target), page.width - 7));
     page.line(format!("dwell  {target}"));
     let mut facts = vec![
         format!(

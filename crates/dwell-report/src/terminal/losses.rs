@@ -72,12 +72,19 @@ fn add_stacks(page: &mut Page, answer: &Answer) {
     let [without, cut] =
         sums.map(|sums| sums.values().fold(0u64, |sum, ns| sum.saturating_add(*ns)));
     let samples = human::counted(answer.recording.samples, "stack", "stacks");
-    let text = format!(
-        "{samples} taken, one per {} of thread time; {} of the time has none, {} one that is cut short.",
+    let mut text = format!(
+        "{samples} taken, one per {} of thread time.",
         human::duration(answer.recording.period_ns),
-        human::percent(without, lifetime_ns),
-        human::percent(cut, lifetime_ns),
     );
+    for (ns, what) in [
+        (without, "has no stack"),
+        (cut, "has one that is cut short"),
+    ] {
+        if ns > 0 {
+            let share = human::percent(ns, lifetime_ns);
+            text.push_str(&format!(" {share} of the time {what}."));
+        }
+    }
     page.wrapped(&text, 2, 4);
 }
 

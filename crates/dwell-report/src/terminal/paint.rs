@@ -22,7 +22,7 @@ impl Page {
     }
 
     pub fn finish(self) -> String {
-        self.text
+        without_controls(&self.text)
     }
 
     /// Adds one line; blanks at its end are dropped.
@@ -102,4 +102,33 @@ pub(super) fn left(text: &str, width: usize) -> String {
 pub(super) fn right(text: &str, width: usize) -> String {
     let fill = width.saturating_sub(text.width());
     format!("{}{text}", " ".repeat(fill))
+}
+
+/// The text without control characters, which names of threads and functions may have, but for our own
+/// colours and ends of lines.
+fn without_controls(text: &str) -> String {
+    let is_colour = |rest: &str| {
+        rest.strip_prefix('[')
+            .map(|r| r.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';'))
+            .is_some_and(|r| r.starts_with('m'))
+    };
+    let keep = |(at, c): (usize, char)| {
+        let ours = c == '\n' || (c == '\u{1b}' && is_colour(&text[at + 1..]));
+        if c.is_control() && !ours { '?' } else { c }
+    };
+    text.char_indices().map(keep).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_colours_reach_the_terminal() {
+        let text = "\u{1b}[1;31mred\u{1b}[0m \u{1b}[2J\u{1b}]0;title\u{7}\n";
+        assert_eq!(
+            without_controls(text),
+            "\u{1b}[1;31mred\u{1b}[0m ?[2J?]0;title?\n"
+        );
+    }
 }
