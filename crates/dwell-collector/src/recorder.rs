@@ -497,7 +497,7 @@ impl Recorder {
                 counters[events::COUNTER_NO_STORAGE as usize],
             ),
             (
-                "switches_not_seen",
+                "stacks_of_unseen_switches",
                 counters[events::COUNTER_NOT_SEEN as usize],
             ),
             ("records_without_thread", losses.orphans),

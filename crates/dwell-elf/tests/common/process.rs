@@ -125,8 +125,24 @@ impl Target {
         state.starts_with('S') || state.starts_with('D')
     }
 
+    /// Waits until a thread sleeps in its system call: one that another debugger has just left may
+    /// stand before the call, which it is about to repeat.
+    fn await_sleep(&self, tid: i32) {
+        let stat = format!("/proc/{}/task/{tid}/stat", self.pid());
+        for _ in 0..5000 {
+            let text = std::fs::read_to_string(&stat).expect("its stat");
+            let state = text.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+            if state.is_some_and(|state| state.starts_with('S')) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        panic!("thread {tid} never sleeps");
+    }
+
     /// Attaches to a thread, stopped from then on.
     pub fn stop(&self, tid: i32) -> Stopped {
+        self.await_sleep(tid);
         let tid = Pid::from_raw(tid);
         ptrace::seize(tid, ptrace::Options::empty()).expect("seize");
         ptrace::interrupt(tid).expect("interrupt");
