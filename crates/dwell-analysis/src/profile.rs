@@ -27,7 +27,7 @@ use crate::index::Index;
 use crate::names::{Missing, StackRef};
 use crate::state::{State, Times};
 use dwell_recording::tables::Tables;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Periods a thread has to run for before its samples are scaled on their own; with fewer, their
 /// number is too uncertain to say how its time divides.
@@ -49,7 +49,8 @@ pub struct Entry {
     pub stack: StackRef,
     /// How long in all, ns.
     pub weight_ns: u64,
-    /// How many waits; 0 for running. A site's count is divided among its stacks like its time.
+    /// How many waits; 0 for running, and for time runnable that (in part) follows waits which are
+    /// counted as blocked. A site's count is divided among its stacks by its samples.
     pub waits: u64,
     /// The longest single wait known to have had this stack, ns.
     pub max_wait_ns: u64,
@@ -115,6 +116,8 @@ struct Builder<'t> {
     orphan_ns: u64,
     /// By thread: how often it left the processor at which stack. A stack may be there many times.
     departures: Vec<Vec<(StackRef, u64)>>,
+    /// Entries of which a part has its waits counted elsewhere.
+    uncounted: FxHashSet<Key>,
 }
 
 impl<'t> Builder<'t> {
@@ -128,6 +131,7 @@ impl<'t> Builder<'t> {
             syscall_ids: [("", 0)].into_iter().collect(),
             orphan_ns: index.orphan_site_ns,
             departures: vec![Vec::new(); tables.threads.len()],
+            uncounted: FxHashSet::default(),
         }
     }
 
@@ -188,7 +192,13 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn finish(self) -> Profile {
+    fn finish(mut self) -> Profile {
+        for key in &self.uncounted {
+            if let Some(entry) = self.merged.get_mut(key) {
+                entry.waits = 0;
+                entry.max_wait_ns = 0;
+            }
+        }
         let mut entries: Vec<Entry> = self.merged.into_values().collect();
         entries.sort_unstable_by_key(|e| (e.thread, e.state, e.syscall, e.stack));
         Profile {

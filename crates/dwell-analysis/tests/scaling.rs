@@ -142,6 +142,27 @@ fn a_switch_is_not_charged_with_more_than_it_can_take() {
     );
 }
 
+/// Time on the run queue after 1 000 sleeps and after one preemption at the same stack: the one is no
+/// count of the whole, and would give a wrong mean.
+#[test]
+fn runnable_time_has_no_count_when_a_part_follows_sleeps() {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let thread = builder.thread(process, "main");
+    let stack = builder.stack(&["f"]);
+    for (reason, blocked_ns, count) in [("poll", 10 * MS, 1000), ("", 0, 1)] {
+        let site = builder.site(thread, reason, "epoll_wait", "");
+        builder.waited(site, blocked_ns, 50 * MS, count);
+        builder.sample(thread, "blocked", stack, Some(site), 10 * MS);
+    }
+    let entries = dwell_analysis::Profile::build(&builder.tables).entries;
+    let counts: Vec<_> = entries
+        .iter()
+        .map(|e| (e.state.name(), e.weight_ns / MS, e.waits))
+        .collect();
+    assert_eq!(counts, [("runnable", 100, 0), ("blocked", 10, 1000)]);
+}
+
 #[test]
 fn without_weights_the_shares_are_equal() {
     let tables = drawn(

@@ -94,6 +94,7 @@ pub(super) fn add(builder: &mut Builder<'_>) {
         let whole = Portion {
             waits: site.sums.count,
             max_wait_ns: site.sums.max_ns,
+            uncounted: false,
         };
         let stack = StackRef::Missing(Missing::NoStackTaken);
         add_wait(
@@ -235,6 +236,8 @@ fn weights(stacks: &Stacks, part: fn(&Seen) -> u64) -> Vec<u64> {
 struct Portion {
     waits: u64,
     max_wait_ns: u64,
+    /// Its waits are counted elsewhere: what is counted at the same stack does not tell its mean.
+    uncounted: bool,
 }
 
 impl Portion {
@@ -243,7 +246,10 @@ impl Portion {
         if site.sums.blocked_ns == 0 {
             self
         } else {
-            Portion::default()
+            Portion {
+                uncounted: true,
+                ..Portion::default()
+            }
         }
     }
 }
@@ -256,6 +262,10 @@ fn add_wait(
     weight_ns: u64,
     portion: Portion,
 ) {
+    if portion.uncounted && weight_ns > 0 {
+        let key = (site.thread as u32, state, site.syscall, stack);
+        builder.uncounted.insert(key);
+    }
     builder.add(Entry {
         thread: site.thread as u32,
         state,
@@ -288,6 +298,7 @@ fn divide(builder: &mut Builder<'_>, site: &Site, stacks: &Stacks) {
         let portion = Portion {
             waits: counts[i],
             max_wait_ns,
+            uncounted: false,
         };
         add_wait(builder, site, site.blocked, *stack, blocked[i], portion);
         add_wait(
@@ -363,6 +374,7 @@ fn spread(builder: &mut Builder<'_>, sites: &[&Site], stacks: &Stacks) {
             let portion = Portion {
                 waits: if first { site.sums.count } else { 0 },
                 max_wait_ns: if first { site.sums.max_ns } else { 0 },
+                uncounted: runnable && site.sums.blocked_ns > 0,
             };
             let state = if runnable {
                 State::Runnable
