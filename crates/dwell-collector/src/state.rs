@@ -2,6 +2,7 @@
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
 use crate::intern::{Interner, Place};
+use crate::kernel_code::KernelCode;
 use crate::kernel_marks::{KernelMarks, WakerStack};
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
@@ -28,6 +29,8 @@ pub struct State {
     pub modules: Modules,
     /// Frames and stacks.
     pub interner: Interner,
+    /// Code that the kernel had for a while.
+    pub kernel_code: KernelCode,
     marks: KernelMarks,
     period_ns: u64,
     /// What a stack of a running thread stands for before scaling, ns.
@@ -60,6 +63,7 @@ impl State {
             threads: Threads::default(),
             modules: Modules::default(),
             interner: Interner::default(),
+            kernel_code: KernelCode::default(),
             marks,
             period_ns,
             running_weight_ns,
@@ -136,7 +140,8 @@ impl State {
         }
         self.threads.report(thread, record, name);
         if ended {
-            self.flush_owed(thread);
+            // It died on its way out.
+            self.flush_owed(thread, StackEnd::NoUser);
             self.event(time, Some(thread), "exit", String::new());
             if self.processes.thread_ends(process) {
                 self.processes.end(programs, process, time, status);
@@ -223,9 +228,12 @@ impl State {
                 if let Some(process) = leader {
                     self.processes.rename(process, name.clone(), record.time);
                 }
-                if let Some(thread) = self.threads.id_of(record.tid) {
-                    self.threads.rename(thread, name.clone());
-                    self.event(record.time, Some(thread), "rename", name);
+                match self.threads.id_of(record.tid) {
+                    Some(thread) => {
+                        self.threads.rename(thread, name.clone());
+                        self.event(record.time, Some(thread), "rename", name);
+                    }
+                    None => self.losses.orphans += 1,
                 }
             }
         }
@@ -352,6 +360,7 @@ impl State {
 
     fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.peer) else {
+            self.losses.orphans += 1;
             return;
         };
         let kernel: Vec<u64> = trail.kernel().collect();
@@ -424,26 +433,24 @@ impl State {
 
     fn owed_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.tid) else {
+            self.losses.orphans += 1;
             return;
         };
         let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
         for wait in owed {
-            let stack = self.joined_stack(self.process_of(thread), head.end, trail, &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+            // Stacks come in the order of the waits: that of another number was lost.
+            let stack = (wait.record.seq == head.seq)
+                .then(|| self.joined_stack(self.process_of(thread), head.end, trail, &wait.kernel));
+            self.losses.stacks_missing += u64::from(stack.is_none());
+            self.finish_wait(thread, &wait.record, stack, &wait.waker);
         }
     }
 
-    /// Waits whose user stack will not come any more: the thread died on its way out. Their kernel
-    /// part is known.
-    fn flush_owed(&mut self, thread: u32) {
+    /// Waits whose user stack will not come any more, for the reason `end`. Their kernel part is known.
+    fn flush_owed(&mut self, thread: u32, end: StackEnd) {
         for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
             let process = self.process_of(thread);
-            let stack = self.joined_stack(
-                process,
-                StackEnd::NoUser as u8,
-                Trail::default(),
-                &wait.kernel,
-            );
+            let stack = self.joined_stack(process, end as u8, Trail::default(), &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
@@ -507,8 +514,21 @@ impl State {
     }
 
     /// Threads that wait now: their wait counts as far as it got, and the stack of a long one is read
-    /// from outside. With `closing` the waits themselves are written too.
-    pub fn open_waits(&mut self, closing: bool) {
+    /// from outside.
+    pub fn open_waits(&mut self) {
+        self.count_open_waits(false);
+    }
+
+    /// The recording ends: whatever is in progress is written as far as it got.
+    pub fn close(&mut self) {
+        let all: Vec<u32> = self.threads.iter().map(|(id, _)| id).collect();
+        for thread in all {
+            self.flush_owed(thread, StackEnd::NotTaken);
+        }
+        self.count_open_waits(true);
+    }
+
+    fn count_open_waits(&mut self, closing: bool) {
         let waiting = self.threads.iter().filter(|(_, t)| {
             t.last
                 .as_ref()
