@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 /// A piece of such code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelSymbol {
+    /// When it came or went, ns of CLOCK_BOOTTIME.
+    pub time: u64,
     /// First address.
     pub start: u64,
     /// First address past the end.
@@ -18,8 +20,15 @@ pub struct KernelSymbol {
 pub struct KernelCode(BTreeMap<u64, KernelSymbol>);
 
 impl KernelCode {
+    /// Takes down pieces, in the order of their times: each processor reports for itself, and one may
+    /// tell late of a program whose place is taken already.
+    pub fn extend(&mut self, mut symbols: Vec<KernelSymbol>) {
+        symbols.sort_by_key(|s| s.time);
+        symbols.into_iter().for_each(|symbol| self.add(symbol));
+    }
+
     /// Takes down a piece. What was at its place before is forgotten.
-    pub fn add(&mut self, symbol: KernelSymbol) {
+    fn add(&mut self, symbol: KernelSymbol) {
         while let Some(start) = self
             .0
             .range(..symbol.end)
@@ -45,7 +54,12 @@ mod tests {
 
     fn symbol(start: u64, end: u64, name: &str) -> KernelSymbol {
         let name = name.into();
-        KernelSymbol { start, end, name }
+        KernelSymbol {
+            time: 0,
+            start,
+            end,
+            name,
+        }
     }
 
     #[test]
@@ -64,5 +78,16 @@ mod tests {
         code.add(symbol(400, 500, "behind"));
         assert_eq!(name(&code, 319).as_deref(), Some("second"));
         assert_eq!(name(&code, 400).as_deref(), Some("behind"));
+    }
+
+    #[test]
+    fn reports_count_in_the_order_of_their_times() {
+        let mut code = KernelCode::default();
+        let at = |time, name| KernelSymbol {
+            time,
+            ..symbol(100, 200, name)
+        };
+        code.extend(vec![at(2, "probe gone"), at(3, "program"), at(1, "probe")]);
+        assert_eq!(code.find(150).expect("a piece").name, "program");
     }
 }

@@ -217,6 +217,7 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
 fn parse_ksymbol(record: &[u8]) -> Option<KernelSymbol> {
     let start = read_u64(record, 8)?;
     Some(KernelSymbol {
+        time: read_u64(record, record.len() - 8)?,
         start,
         end: start.checked_add(read_u32(record, 16)?.into())?,
         name: name_at(record, 24)?,

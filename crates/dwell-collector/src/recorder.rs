@@ -336,9 +336,7 @@ impl Recorder {
             events.drain(&mut reports);
         }
         self.state.losses.map_events += reports.lost;
-        for symbol in reports.kernel {
-            self.state.kernel_code.add(symbol);
-        }
+        self.state.kernel_code.extend(reports.kernel);
         let mut maps = reports.maps;
         maps.sort_by_key(|m| m.time);
         let now = machine::boottime_ns();

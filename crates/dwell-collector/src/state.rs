@@ -319,11 +319,12 @@ impl State {
             None => {}
         }
         frames.reverse();
-        frames.extend(kernel.iter().rev().enumerate().map(|(i, &pc)| {
-            // All but the leaf are return addresses.
-            let address = if i + 1 == kernel.len() { pc } else { pc - 1 };
-            self.interner.frame(Place::Kernel(address))
-        }));
+        for (i, &pc) in kernel.iter().enumerate().rev() {
+            // All are return addresses but the leaf and what an interrupt or exception came upon.
+            let interrupted = i == 0 || self.marks.entry.contains(&kernel[i - 1]);
+            let address = if interrupted { pc } else { pc - 1 };
+            frames.push(self.interner.frame(Place::Kernel(address)));
+        }
         self.interner.stack(frames, end.name())
     }
 
