@@ -168,7 +168,7 @@ fn load(marks: &KernelMarks) -> Check {
     let loaded = Programs::load(config(&options, marks), clock, options.ring_bytes)
         .and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
-        Ok(()) => check("eBPF programs", Verdict::Good, "load and attach", ""),
+        Ok(_) => check("eBPF programs", Verdict::Good, "load and attach", ""),
         Err(error) => check(
             "eBPF programs",
             Verdict::Missing,

@@ -44,6 +44,11 @@ pub enum Origin {
     },
     /// The kernel.
     Kernel,
+    /// Code that the kernel had for a while and may have no more: the name is known.
+    KernelCode {
+        /// The name.
+        name: String,
+    },
     /// Code written at run time by a process.
     Jit {
         /// Process id in the root PID namespace.
@@ -58,7 +63,7 @@ pub enum Origin {
 impl Finished {
     /// All frames that want a name.
     pub fn unnamed(&self) -> Vec<Unnamed> {
-        unnamed(&self.state, 0)
+        unnamed(&self.state, 0..self.state.interner.places().len() as u32)
     }
 
     /// Number of threads that were seen.
@@ -67,16 +72,20 @@ impl Finished {
     }
 }
 
-pub(crate) fn unnamed(state: &State, first: usize) -> Vec<Unnamed> {
-    let mut groups: BTreeMap<(u8, u32), Vec<(u32, u64)>> = BTreeMap::new();
-    for (frame, &place) in state.interner.places().iter().enumerate().skip(first) {
-        let (key, address) = match place {
-            Place::User { module, address } => ((0, module), address),
-            Place::Kernel(address) => ((1, 0), address),
-            Place::Jit { process, address } => ((2, process), address),
+pub(crate) fn unnamed(state: &State, frames: impl Iterator<Item = u32>) -> Vec<Unnamed> {
+    let places = state.interner.places();
+    let mut groups: BTreeMap<(u8, u64), Vec<(u32, u64)>> = BTreeMap::new();
+    for frame in frames {
+        let (key, address) = match places[frame as usize] {
+            Place::User { module, address } => ((MODULE, module.into()), address),
+            Place::Kernel(address) => match state.kernel_code.find(address) {
+                Some(code) => ((KERNEL_CODE, code.start), address),
+                None => ((KERNEL, 0), address),
+            },
+            Place::Jit { process, address } => ((JIT, process.into()), address),
             Place::Unknown { .. } => continue,
         };
-        groups.entry(key).or_default().push((frame as u32, address));
+        groups.entry(key).or_default().push((frame, address));
     }
     let groups = groups.into_iter().map(|((kind, id), mut frames)| {
         frames.sort_by_key(|f| f.1);
@@ -88,10 +97,16 @@ pub(crate) fn unnamed(state: &State, first: usize) -> Vec<Unnamed> {
     groups.collect()
 }
 
-fn origin(state: &State, kind: u8, id: u32) -> Origin {
+// What the number of a group's first half says of its second.
+const MODULE: u8 = 0;
+const KERNEL: u8 = 1;
+const KERNEL_CODE: u8 = 2;
+const JIT: u8 = 3;
+
+fn origin(state: &State, kind: u8, id: u64) -> Origin {
     match kind {
-        0 => {
-            let module = state.modules.get(id);
+        MODULE => {
+            let module = state.modules.get(id as u32);
             Origin::Module {
                 file: module.readable_path(),
                 path: module.path.clone(),
@@ -99,9 +114,15 @@ fn origin(state: &State, kind: u8, id: u32) -> Origin {
                 root: module.root.as_ref().map(|r| r.path()),
             }
         }
-        1 => Origin::Kernel,
+        KERNEL => Origin::Kernel,
+        KERNEL_CODE => Origin::KernelCode {
+            name: state
+                .kernel_code
+                .find(id)
+                .map_or_else(String::new, |code| code.name.clone()),
+        },
         _ => {
-            let process = state.processes.get(id);
+            let process = state.processes.get(id as u32);
             Origin::Jit {
                 pid: process.row.pid,
                 ns_pid: process.row.ns_pid,

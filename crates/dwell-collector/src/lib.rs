@@ -12,6 +12,7 @@ pub mod doctor;
 mod error;
 mod finished;
 mod intern;
+mod kernel_code;
 mod kernel_marks;
 mod launch;
 mod machine;

@@ -1,9 +1,10 @@
-//! perf events: our own clock, and the kernel's reports of new executable mappings.
+//! perf events: our own clock, and the kernel's reports of new executable mappings and of code of its own.
 use crate::error::CollectError;
+use crate::kernel_code::KernelSymbol;
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_LOST,
-    PERF_RECORD_MMAP2, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE, perf_event_attr,
-    perf_event_mmap_page,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_KSYMBOL,
+    PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
+    perf_event_attr, perf_event_mmap_page,
 };
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
@@ -13,6 +14,9 @@ const REMEDY: &str =
 /// Data pages of a ring of mapping reports: 256 KiB hold some 2 000 of them.
 const RING_PAGES: usize = 64;
 const PAGE: usize = 4096;
+/// Unread bytes at which a reader is woken. Most reports are of other processes, so nobody waits for
+/// them; the reader comes by often enough.
+const WAKEUP_BYTES: u32 = (RING_PAGES * PAGE / 2) as u32;
 
 /// An executable mapping that came to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +78,18 @@ pub fn set_period(clock: &OwnedFd, period_ns: u64) -> Result<(), CollectError> {
     }
 }
 
-/// Reports of new executable mappings on one processor.
+/// What the kernel reported.
+#[derive(Default)]
+pub struct Reports {
+    /// New executable mappings.
+    pub maps: Vec<MapEvent>,
+    /// Code that came to the kernel, or left it.
+    pub kernel: Vec<KernelSymbol>,
+    /// Number of reports that were lost.
+    pub lost: u64,
+}
+
+/// Reports of new executable mappings, and of new code of the kernel, on one processor.
 pub struct MapEvents {
     fd: OwnedFd,
     base: *mut u8,
@@ -92,12 +107,13 @@ impl MapEvents {
         };
         attr.set_mmap(1);
         attr.set_mmap2(1);
+        attr.set_ksymbol(1);
         attr.set_sample_id_all(1);
         attr.sample_type = u64::from(PERF_SAMPLE_TID) | u64::from(PERF_SAMPLE_TIME);
         attr.set_use_clockid(1);
         attr.clockid = libc::CLOCK_BOOTTIME;
         attr.set_watermark(1);
-        attr.__bindgen_anon_2.wakeup_watermark = 1;
+        attr.__bindgen_anon_2.wakeup_watermark = WAKEUP_BYTES;
         let fd = open(&mut attr, cpu, "opening a perf event for new mappings")?;
         // SAFETY: a fresh shared mapping of the event's ring, at an address the kernel chooses.
         let base = unsafe {
@@ -123,13 +139,13 @@ impl MapEvents {
         })
     }
 
-    /// The descriptor to poll for readability.
+    /// The descriptor to poll: readable when much has come.
     pub fn raw_fd(&self) -> RawFd {
         self.fd.as_raw_fd()
     }
 
-    /// Appends the reports that have come since the last call; returns how many were lost.
-    pub fn drain(&mut self, into: &mut Vec<MapEvent>) -> u64 {
+    /// Appends the reports that have come since the last call.
+    pub fn drain(&mut self, into: &mut Reports) {
         let page: *mut perf_event_mmap_page = self.base.cast();
         // SAFETY: `page` is the ring's control page, mapped as long as self lives; the kernel
         // writes data_head, we alone write data_tail.
@@ -140,7 +156,6 @@ impl MapEvents {
             )
         };
         fence(Ordering::Acquire);
-        let mut lost = 0;
         let mut record = Vec::new();
         while tail + 8 <= head {
             self.copy(tail, 8, &mut record);
@@ -150,8 +165,9 @@ impl MapEvents {
             }
             self.copy(tail, size, &mut record);
             match u32::from_ne_bytes(record[..4].try_into().expect("four bytes")) {
-                PERF_RECORD_MMAP2 => into.extend(parse_mmap2(&record)),
-                PERF_RECORD_LOST => lost += read_u64(&record, 16).unwrap_or(1),
+                PERF_RECORD_MMAP2 => into.maps.extend(parse_mmap2(&record)),
+                PERF_RECORD_KSYMBOL => into.kernel.extend(parse_ksymbol(&record)),
+                PERF_RECORD_LOST => into.lost += read_u64(&record, 16).unwrap_or(1),
                 _ => {}
             }
             tail += size as u64;
@@ -159,7 +175,6 @@ impl MapEvents {
         fence(Ordering::SeqCst);
         // SAFETY: as above; the kernel reads data_tail to know what it may overwrite.
         unsafe { std::ptr::write_volatile(&raw mut (*page).data_tail, tail) };
-        lost
     }
 
     fn copy(&self, from: u64, size: usize, to: &mut Vec<u8>) {
@@ -194,8 +209,6 @@ fn read_u32(record: &[u8], at: usize) -> Option<u32> {
 /// Layout in perf_event_open(2), PERF_RECORD_MMAP2, followed by pid, tid and time of sample_id_all.
 fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
     let (start, length) = (read_u64(record, 16)?, read_u64(record, 24)?);
-    let name = record.get(72..record.len().checked_sub(16)?)?;
-    let name = &name[..name.iter().position(|&b| b == 0).unwrap_or(name.len())];
     Some(MapEvent {
         time: read_u64(record, record.len() - 8)?,
         pid: read_u32(record, 8)?,
@@ -204,6 +217,24 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
         file_offset: read_u64(record, 32)?,
         device: libc::makedev(read_u32(record, 40)?, read_u32(record, 44)?),
         inode: read_u64(record, 48)?,
-        path: String::from_utf8_lossy(name).into_owned(),
+        path: name_at(record, 72)?,
     })
+}
+
+/// Layout as above, PERF_RECORD_KSYMBOL. What leaves is as good to know as what comes.
+fn parse_ksymbol(record: &[u8]) -> Option<KernelSymbol> {
+    let start = read_u64(record, 8)?;
+    Some(KernelSymbol {
+        time: read_u64(record, record.len() - 8)?,
+        start,
+        end: start.checked_add(read_u32(record, 16)?.into())?,
+        name: name_at(record, 24)?,
+    })
+}
+
+/// The NUL-padded name that goes from `at` to the sample_id at the end.
+fn name_at(record: &[u8], at: usize) -> Option<String> {
+    let name = record.get(at..record.len().checked_sub(16)?)?;
+    let end = name.iter().position(|&b| b == 0).unwrap_or(name.len());
+    Some(String::from_utf8_lossy(&name[..end]).into_owned())
 }

@@ -32,6 +32,7 @@ pub struct Processes {
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
     roots: Roots,
+    window_start_ns: u64,
     /// Mappings that did not fit the kernel side's limit.
     pub mappings_left_out: u64,
 }
@@ -55,6 +56,17 @@ impl Processes {
     /// A process by its number.
     pub fn get(&self, id: u32) -> &Process {
         &self.processes[id as usize]
+    }
+
+    /// The window begins: nothing that was there already is older than it.
+    pub fn begin_window(&mut self, start_ns: u64) {
+        self.window_start_ns = start_ns;
+        for process in &mut self.processes {
+            process.row.start_ns = start_ns;
+        }
+        for mapping in &mut self.new_mappings {
+            mapping.start_ns = start_ns;
+        }
     }
 
     /// Begins a process that exists already: everything is read from `/proc`.
@@ -230,7 +242,7 @@ impl Processes {
             file_offset: event.file_offset,
             path: path.into(),
             build_id,
-            start_ns: event.time,
+            start_ns: event.time.max(self.window_start_ns),
         });
         process.space.insert(
             event.start,

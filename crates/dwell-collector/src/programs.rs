@@ -68,21 +68,14 @@ impl Programs {
         })
     }
 
-    /// Starts the accounting and the clock.
-    pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
-        for name in ["on_fork", "on_exec", "on_rename", "on_waking", "on_switch"] {
-            self.links.push(
-                program(&self.object, name)?
-                    .attach()
-                    .map_err(CollectError::attach)?,
-            );
+    /// Starts the accounting and the clock. Returns since when, ns of CLOCK_BOOTTIME: what happened
+    /// before is in no record.
+    pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<u64, CollectError> {
+        for name in ["on_exec", "on_rename", "on_waking", "on_switch"] {
+            self.attach_tracepoint(name)?;
         }
         match clock {
-            Clock::Tick => self.links.push(
-                program(&self.object, "on_tick")?
-                    .attach()
-                    .map_err(CollectError::attach)?,
-            ),
+            Clock::Tick => self.attach_tracepoint("on_tick")?,
             Clock::Timer => {
                 let clock = self.own_clock.insert(OwnClock::open(period_ns)?);
                 for event in clock.events() {
@@ -96,6 +89,15 @@ impl Programs {
                 }
             }
         }
+        // Last, since of all programs only this one begins to follow threads by itself.
+        let start_ns = crate::machine::boottime_ns();
+        self.attach_tracepoint("on_fork")?;
+        Ok(start_ns)
+    }
+
+    fn attach_tracepoint(&mut self, name: &str) -> Result<(), CollectError> {
+        let link = program(&self.object, name)?.attach();
+        self.links.push(link.map_err(CollectError::attach)?);
         Ok(())
     }
 

@@ -3,7 +3,7 @@ use crate::error::CollectError;
 use crate::finished::{Finished, Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::{Launched, pidfd};
-use crate::perf::{MapEvent, MapEvents};
+use crate::perf::{MapEvent, MapEvents, Reports};
 use crate::programs::{Clock, Programs};
 use crate::records::Record;
 use crate::signals::Signals;
@@ -14,6 +14,7 @@ use dwell_recording::meta::{Machine, Meta, RecorderCost};
 use dwell_recording::{FORMAT_VERSION, Overwrite, Tables, Writer};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::PathBuf;
@@ -65,6 +66,9 @@ pub const DEFAULT_RING_BYTES: u32 = 16 << 20;
 
 /// How often the ring is read.
 const READ_EVERY: Duration = Duration::from_millis(100);
+/// The same while a target maps files, which come in series: a program that starts, a plugin with its
+/// libraries. What is not known of its mappings costs it stacks.
+const READ_WHILE_MAPPING: Duration = Duration::from_millis(3);
 /// How often a segment is closed: what a killed recorder can lose.
 const SEGMENT_EVERY: Duration = Duration::from_millis(900);
 
@@ -91,6 +95,12 @@ pub struct Recorder {
     next_segment: Instant,
     map_events: Vec<MapEvents>,
     early_maps: Vec<MapEvent>,
+    /// A target mapped something in the last round.
+    mapping: bool,
+    /// End of the window, once that is known: what happened later is no part of the recording.
+    end_ns: Option<u64>,
+    /// Records later than that, by kind.
+    late: [u64; events::COUNTER_LOST as usize],
     ring: RingBuffer<'static>,
     ring_bytes: Rc<RefCell<Vec<u8>>>,
     signals: Signals,
@@ -101,7 +111,6 @@ pub struct Recorder {
     exit_code: Option<i32>,
     write_error: Option<dwell_recording::RecordingError>,
     segments: u64,
-    segments_lost: u64,
     cpu_at_start: u64,
 }
 
@@ -122,13 +131,15 @@ impl Recorder {
             options.clock
         };
         let options = Options { clock, ..options };
-        let programs = Programs::load(config(&options, &marks), clock, options.ring_bytes)?;
-        let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
-        let ring = open_ring(&programs, ring_bytes.clone())?;
+        // Before the programs, so that these are reported too: stacks may show them at work.
         let map_events: Result<Vec<_>, _> = machine::online_cpus()
             .into_iter()
             .map(MapEvents::open)
             .collect();
+        let map_events = map_events?;
+        let programs = Programs::load(config(&options, &marks), clock, options.ring_bytes)?;
+        let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
+        let ring = open_ring(&programs, ring_bytes.clone())?;
         let meta = first_meta(&options);
         let mut recorder = Recorder {
             state: State::new(marks, options.period_ns, running_weight_ns(&options)),
@@ -136,8 +147,11 @@ impl Recorder {
             writer: None,
             meta,
             next_segment: Instant::now() + SEGMENT_EVERY,
-            map_events: map_events?,
+            map_events,
             early_maps: Vec::new(),
+            mapping: false,
+            end_ns: None,
+            late: Default::default(),
             ring,
             ring_bytes,
             signals,
@@ -148,7 +162,6 @@ impl Recorder {
             exit_code: None,
             write_error: None,
             segments: 0,
-            segments_lost: 0,
             cpu_at_start: 0,
         };
         recorder.adopt()?;
@@ -201,10 +214,11 @@ impl Recorder {
         self.state
             .processes
             .publish(&self.programs, &self.state.modules)?;
-        self.programs
+        self.meta.start_ns = self
+            .programs
             .attach(self.options.clock, self.options.period_ns)?;
-        self.meta.start_ns = machine::boottime_ns();
         self.started = Instant::now();
+        self.state.processes.begin_window(self.meta.start_ns);
         if self.launched.is_none() {
             self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
             self.pump()?;
@@ -242,11 +256,6 @@ impl Recorder {
             (Some(launched), Target::Command(words)) => launched.go(&words[0]),
             _ => Ok(()),
         }
-    }
-
-    /// Empties the ring in the middle of other work that takes long.
-    pub fn drain(&mut self) -> Result<(), CollectError> {
-        self.pump()
     }
 
     /// Records for up to a tenth of a second and says what has come of it. Call it until it says
@@ -303,7 +312,11 @@ impl Recorder {
 
     /// Waits for something to happen.
     fn wait(&self) -> Result<(), CollectError> {
-        let mut timeout = READ_EVERY;
+        let mut timeout = if self.mapping {
+            READ_WHILE_MAPPING
+        } else {
+            READ_EVERY
+        };
         if let Some(duration) = self.options.duration {
             timeout = timeout.min(duration.saturating_sub(self.started.elapsed()));
         }
@@ -316,11 +329,19 @@ impl Recorder {
 
     /// Takes in what has come: mappings and records in the order of their times.
     fn pump(&mut self) -> Result<(), CollectError> {
-        let mut maps = std::mem::take(&mut self.early_maps);
+        let mut reports = Reports {
+            maps: std::mem::take(&mut self.early_maps),
+            ..Reports::default()
+        };
         for events in &mut self.map_events {
-            self.state.losses.map_events += events.drain(&mut maps);
+            events.drain(&mut reports);
         }
+        self.state.losses.map_events += reports.lost;
+        self.state.kernel_code.extend(reports.kernel);
+        let mut maps = reports.maps;
         maps.sort_by_key(|m| m.time);
+        let now = machine::boottime_ns();
+        self.mapping = false;
         self.ring.consume().map_err(CollectError::Map)?;
         let bytes = std::mem::take(&mut *self.ring_bytes.borrow_mut());
         let mut rest = maps.into_iter().peekable();
@@ -330,13 +351,17 @@ impl Recorder {
             let Some(record) = Record::parse(record) else {
                 continue;
             };
+            if self.is_late(&record) {
+                self.late[record.kind() as usize] += 1;
+                continue;
+            }
             while let Some(event) = rest.next_if(|m| m.time <= record.time()) {
-                self.map(event)?;
+                self.map(event, now)?;
             }
             self.state.record(&self.programs, record)?;
         }
         for event in rest {
-            self.map(event)?;
+            self.map(event, now)?;
         }
         let mut bytes = bytes;
         bytes.clear();
@@ -348,14 +373,23 @@ impl Recorder {
 
     /// A mapping of a process that is not known yet may be that of a child whose birth is still in
     /// the ring: it is tried again for a while.
-    fn map(&mut self, event: MapEvent) -> Result<(), CollectError> {
+    fn map(&mut self, event: MapEvent, now: u64) -> Result<(), CollectError> {
         const PATIENCE_NS: u64 = 1_000_000_000;
-        if !self.state.map_event(&self.programs, &event)?
-            && event.time + PATIENCE_NS > machine::boottime_ns()
-        {
+        if self.end_ns.is_some_and(|end| event.time > end) {
+            return Ok(());
+        }
+        if self.state.map_event(&self.programs, &event)? {
+            self.mapping = true;
+        } else if event.time + PATIENCE_NS > now {
             self.early_maps.push(event);
         }
         Ok(())
+    }
+
+    /// True for what happened after the window. The stack of a wait that ended in it may come later.
+    fn is_late(&self, record: &Record<'_>) -> bool {
+        self.end_ns.is_some_and(|end| record.time() > end)
+            && record.kind() != events::RECORD_WAIT_STACK
     }
 
     fn segment(&mut self) -> Result<Option<Tables>, CollectError> {
@@ -367,15 +401,15 @@ impl Recorder {
         let all = self.state.threads.len() < MANY_THREADS || self.segments.is_multiple_of(10);
         self.programs.sweep(if all { SWEEP_ALL } else { 0 })?;
         self.pump()?;
-        self.state.open_waits(false);
+        self.state.open_waits();
         self.fill_meta()?;
         self.meta.end_ns = machine::boottime_ns();
         Ok(self.write_segment())
     }
 
     /// Writes what was gathered, or returns it when there is nowhere to write. A disk that is full
-    /// does not end the recording: what was written stays, what is not is counted, and the error is
-    /// told at the end.
+    /// does not end the recording: the writer counts what it has to drop, and the error is told at
+    /// the end.
     fn write_segment(&mut self) -> Option<Tables> {
         let rows = self.state.take_rows();
         let Some(writer) = &mut self.writer else {
@@ -387,7 +421,6 @@ impl Recorder {
         writer.meta_mut().clone_from(&self.meta);
         let appended = append(writer, rows);
         if let Err(error) = appended.and(writer.close_segment()) {
-            self.segments_lost += 1;
             self.write_error.get_or_insert(error);
         }
         None
@@ -413,9 +446,10 @@ impl Recorder {
         self.settle()?;
         self.programs.sweep(SWEEP_ALL)?;
         let end_ns = machine::boottime_ns();
+        self.end_ns = Some(end_ns);
         self.programs.detach();
         self.pump()?;
-        self.state.open_waits(true);
+        self.state.close();
         self.fill_meta()?;
         let meta = &mut self.meta;
         meta.end_ns = end_ns;
@@ -455,7 +489,6 @@ impl Recorder {
         let counters = self.programs.counters()?;
         let losses = self.state.losses;
         let left_out = self.state.processes.mappings_left_out;
-        let segments_lost = self.segments_lost;
         let meta = &mut self.meta;
         meta.recorder = RecorderCost {
             cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
@@ -476,7 +509,7 @@ impl Recorder {
         for (kind, name) in kinds {
             meta.produced.insert(
                 name.into(),
-                counters[(events::COUNTER_PRODUCED + kind) as usize],
+                counters[(events::COUNTER_PRODUCED + kind) as usize] - self.late[kind as usize],
             );
             meta.losses.insert(
                 name.into(),
@@ -504,7 +537,6 @@ impl Recorder {
             ("wait_stacks_missing", losses.stacks_missing),
             ("mapping_reports", losses.map_events),
             ("mappings_left_out", left_out),
-            ("segments_not_written", segments_lost),
         ];
         for (name, n) in others {
             meta.losses.insert(name.into(), n);
@@ -551,9 +583,9 @@ fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::Reco
 }
 
 impl Recorder {
-    /// Frames from number `first` on that want a name.
-    pub fn unnamed(&self, first: usize) -> Vec<Unnamed> {
-        unnamed(&self.state, first)
+    /// Those of these frames that want a name.
+    pub fn unnamed(&self, frames: &BTreeSet<u32>) -> Vec<Unnamed> {
+        unnamed(&self.state, frames.iter().copied())
     }
 }
 

@@ -85,6 +85,17 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// `RECORD_*`.
+    pub fn kind(&self) -> u32 {
+        match self {
+            Record::Stack(r, _) => r.kind,
+            Record::Wait(r, _) => r.kind,
+            Record::Site(r) => r.kind,
+            Record::Thread(r) => r.kind,
+            Record::Task(r) => r.kind,
+        }
+    }
+
     /// When it was made, ns of CLOCK_BOOTTIME.
     pub fn time(&self) -> u64 {
         match self {

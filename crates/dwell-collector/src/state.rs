@@ -2,6 +2,7 @@
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
 use crate::intern::{Interner, Place};
+use crate::kernel_code::KernelCode;
 use crate::kernel_marks::{KernelMarks, WakerStack};
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
@@ -28,6 +29,8 @@ pub struct State {
     pub modules: Modules,
     /// Frames and stacks.
     pub interner: Interner,
+    /// Code that the kernel had for a while.
+    pub kernel_code: KernelCode,
     marks: KernelMarks,
     period_ns: u64,
     /// What a stack of a running thread stands for before scaling, ns.
@@ -60,6 +63,7 @@ impl State {
             threads: Threads::default(),
             modules: Modules::default(),
             interner: Interner::default(),
+            kernel_code: KernelCode::default(),
             marks,
             period_ns,
             running_weight_ns,
@@ -136,7 +140,8 @@ impl State {
         }
         self.threads.report(thread, record, name);
         if ended {
-            self.flush_owed(thread);
+            // It died on its way out.
+            self.flush_owed(thread, StackEnd::NoUser);
             self.event(time, Some(thread), "exit", String::new());
             if self.processes.thread_ends(process) {
                 self.processes.end(programs, process, time, status);
@@ -223,9 +228,12 @@ impl State {
                 if let Some(process) = leader {
                     self.processes.rename(process, name.clone(), record.time);
                 }
-                if let Some(thread) = self.threads.id_of(record.tid) {
-                    self.threads.rename(thread, name.clone());
-                    self.event(record.time, Some(thread), "rename", name);
+                match self.threads.id_of(record.tid) {
+                    Some(thread) => {
+                        self.threads.rename(thread, name.clone());
+                        self.event(record.time, Some(thread), "rename", name);
+                    }
+                    None => self.losses.orphans += 1,
                 }
             }
         }
@@ -325,11 +333,12 @@ impl State {
 
     fn join(&mut self, user: UserPart, kernel: &[u64]) -> u32 {
         let UserPart { mut frames, end } = user;
-        frames.extend(kernel.iter().rev().enumerate().map(|(i, &pc)| {
-            // All but the leaf are return addresses.
-            let address = if i + 1 == kernel.len() { pc } else { pc - 1 };
-            self.interner.frame(Place::Kernel(address))
-        }));
+        for (i, &pc) in kernel.iter().enumerate().rev() {
+            // All are return addresses but the leaf and what an interrupt or exception came upon.
+            let interrupted = i == 0 || self.marks.entry.contains(&kernel[i - 1]);
+            let address = if interrupted { pc } else { pc - 1 };
+            frames.push(self.interner.frame(Place::Kernel(address)));
+        }
         self.interner.stack(frames, end.name())
     }
 
@@ -478,11 +487,10 @@ impl State {
         }
     }
 
-    /// Waits whose user stack will not come any more: the thread died on its way out. Their kernel
-    /// part is known.
-    fn flush_owed(&mut self, thread: u32) {
+    /// Waits whose user stack will not come any more, for the reason `end`. Their kernel part is known.
+    fn flush_owed(&mut self, thread: u32, end: StackEnd) {
         for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
-            let stack = self.join(UserPart::none(StackEnd::NoUser), &wait.kernel);
+            let stack = self.join(UserPart::none(end), &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
@@ -546,8 +554,21 @@ impl State {
     }
 
     /// Threads that wait now: their wait counts as far as it got, and the stack of a long one is read
-    /// from outside. With `closing` the waits themselves are written too.
-    pub fn open_waits(&mut self, closing: bool) {
+    /// from outside.
+    pub fn open_waits(&mut self) {
+        self.count_open_waits(false);
+    }
+
+    /// The recording ends: whatever is in progress is written as far as it got.
+    pub fn close(&mut self) {
+        let all: Vec<u32> = self.threads.iter().map(|(id, _)| id).collect();
+        for thread in all {
+            self.flush_owed(thread, StackEnd::NotTaken);
+        }
+        self.count_open_waits(true);
+    }
+
+    fn count_open_waits(&mut self, closing: bool) {
         let waiting = self.threads.iter().filter(|(_, t)| {
             t.last
                 .as_ref()

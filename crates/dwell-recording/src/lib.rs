@@ -33,4 +33,4 @@ pub use meta::{FORMAT_VERSION, Meta};
 pub use recording::{Limits, Recording};
 pub use table::Table;
 pub use tables::Tables;
-pub use writer::{LOST_ROWS, Overwrite, Writer};
+pub use writer::{Overwrite, Writer, lost_rows};

@@ -7,13 +7,25 @@ use crate::error::RecordingError;
 use crate::folder::{self, META, RESERVE};
 use crate::manifest::Manifest;
 use crate::meta::{FORMAT_VERSION, Meta};
-use crate::table::Table;
-use std::collections::BTreeMap;
+use crate::rows::*;
+use crate::table::{Table, keep_last};
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Key in [`Meta::losses`] of rows that could not be written, all tables together.
-pub const LOST_ROWS: &str = "rows_not_written";
+/// Key in [`Meta::losses`] of the rows of a table that could not be written.
+pub fn lost_rows(table: &str) -> String {
+    format!("{table}_not_written")
+}
+
+/// Tables with a row per moment: what a disk without room costs first. Nothing refers to them, and the
+/// exact sums are elsewhere.
+const MOMENTS: [&str; 3] = [SampleRow::NAME, SliceRow::NAME, EventRow::NAME];
+/// What else can be had from other files, mostly.
+const NAMES: [&str; 1] = [SymbolRow::NAME];
+/// Tables that say where: what is given up next, when memory cannot hold the rest or the recording ends.
+const PLACES: [&str; 3] = [MappingRow::NAME, StackRow::NAME, FrameRow::NAME];
 
 /// Memory of the buffered rows at which a segment is closed without being asked for.
 const BUFFER_BYTES: usize = 8 << 20;
@@ -23,8 +35,8 @@ const BUFFER_ROWS: usize = 1 << 16;
 const ROW_BYTES: usize = 16 << 20;
 /// Rows per table that an empty buffer keeps room for; a burst gives its memory back.
 const KEPT_ROWS: usize = 1 << 14;
-/// Kept free for `meta.json` and the last rows when the disk is full.
-const RESERVE_BYTES: usize = 128 << 10;
+/// Kept free for the last rows when the disk is full: the exact sums of some thousand threads.
+const RESERVE_BYTES: usize = 256 << 10;
 
 /// What to do with a recording that is there already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +57,8 @@ pub struct Writer {
     buffers: Buffers,
     buffered_rows: usize,
     buffered_bytes: usize,
+    /// Rows that could not be written, by table.
+    lost: BTreeMap<&'static str, u64>,
     encoder: Encoder,
 }
 
@@ -105,6 +119,7 @@ impl Writer {
             buffers: Buffers::default(),
             buffered_rows: 0,
             buffered_bytes: 0,
+            lost: BTreeMap::new(),
             encoder: Encoder::default(),
         };
         writer.write_segment(Tables::All)?;
@@ -125,6 +140,11 @@ impl Writer {
     /// says what they were when its last segment was closed.
     pub fn meta_mut(&mut self) -> &mut Meta {
         &mut self.manifest.meta
+    }
+
+    /// Rows that could not be written so far, by table; `meta.json` says so under [`lost_rows`].
+    pub fn lost(&self) -> &BTreeMap<&'static str, u64> {
+        &self.lost
     }
 
     /// Buffers rows. Append what is referred to (frames, stacks, sites) before what refers to it.
@@ -149,7 +169,7 @@ impl Writer {
             R::buffer(&mut self.buffers).push(row);
             self.buffered_rows += 1;
             self.buffered_bytes += bytes;
-            if self.buffered_rows >= BUFFER_ROWS || self.buffered_bytes >= BUFFER_BYTES {
+            if self.is_full() {
                 closed = closed.and(self.close_segment());
             }
         }
@@ -159,21 +179,44 @@ impl Writer {
     /// Writes every table that has rows, then `meta.json`, which makes them count. Call it about
     /// once a second.
     ///
-    /// When it fails (a full disk), nothing of the segment counts. Rows of `samples`, `slices` and
-    /// `events` are dropped and counted in `losses` under [`LOST_ROWS`]; the others, which later
-    /// rows refer to and which hold the exact sums, are kept for the next attempt as long as there
-    /// is room in the buffers. The recording may go on.
+    /// When it fails (a full disk), rows of `samples`, `slices` and `events` are dropped and counted in
+    /// [`Writer::lost`], and the others, which later rows refer to and which hold the exact sums, are
+    /// written at once. If there is no room even for them, they are kept for the next attempt. The
+    /// recording may go on.
     pub fn close_segment(&mut self) -> Result<(), RecordingError> {
+        self.write_what_fits(&[&MOMENTS])
+    }
+
+    /// Writes what is buffered, and while there is no room for it, without some more tables.
+    fn write_what_fits(&mut self, expendable: &[&[&str]]) -> Result<(), RecordingError> {
         let written = self.write_segment(Tables::WithRows);
-        match written {
-            Ok(()) => _ = self.forget(&TABLES),
-            Err(_) => self.take_back(),
+        let mut in_place = written.is_ok();
+        for tables in expendable {
+            if !in_place {
+                self.lose(tables);
+                in_place = self.write_segment(Tables::WithRows).is_ok();
+            }
+        }
+        if in_place {
+            self.forget(&TABLES);
+        } else {
+            self.keep();
         }
         written
     }
 
-    /// Writes one segment and, when all of it is in place, counts it in.
+    /// Writes one segment and, when all of it is in place, counts it in; else nothing of it stays.
     fn write_segment(&mut self, tables: Tables) -> Result<(), RecordingError> {
+        let written = self.try_segment(tables);
+        match &written {
+            Ok(manifest) => self.manifest.clone_from(manifest),
+            Err(_) => self.take_back(),
+        }
+        written.map(|_| ())
+    }
+
+    fn try_segment(&mut self, tables: Tables) -> Result<Manifest, RecordingError> {
+        self.tell_losses();
         let mut write = WriteTables {
             path: &self.path,
             tables,
@@ -185,8 +228,7 @@ impl Writer {
         let mut manifest = write.manifest;
         manifest.segments += u32::from(self.buffered_rows > 0 || tables == Tables::All);
         manifest.write(&self.path)?;
-        self.manifest = manifest;
-        Ok(())
+        Ok(manifest)
     }
 
     /// Ends the recording: closes the last segment, merges the small tables, marks it complete.
@@ -197,10 +239,11 @@ impl Writer {
         let mut closed = self.close_segment();
         let freed = folder::remove(&self.path.join(RESERVE));
         if closed.is_err() {
-            // What could be kept fits now, or is lost for good.
-            closed = closed.and(self.close_segment());
+            // What could be kept fits now, or is lost for good: the sums last of all.
+            closed = closed.and(self.write_what_fits(&[&NAMES, &PLACES]));
             self.lose(&TABLES);
         }
+        self.tell_losses();
         self.manifest.meta.complete = true;
         let finished = match closed {
             Ok(()) => compact::compact(&self.path, &mut self.manifest, &mut self.encoder),
@@ -209,7 +252,7 @@ impl Writer {
         finished.and(freed)
     }
 
-    /// Undoes a segment that could not be written, and makes room.
+    /// Removes the files of a segment that could not be written.
     fn take_back(&mut self) {
         for table in TABLES {
             // Not counted in meta.json, so a file that stays does no harm there.
@@ -219,39 +262,77 @@ impl Writer {
                 self.manifest.segments,
             ));
         }
-        self.lose(&["samples", "slices", "events"]);
-        if self.buffered_rows >= BUFFER_ROWS || self.buffered_bytes >= BUFFER_BYTES {
-            self.lose(&TABLES);
+    }
+
+    /// Keeps what could not be written in little memory, however long that lasts: one row per key, one
+    /// sum per site. When even that is too much, the sums are what is given up last.
+    fn keep(&mut self) {
+        let Ok(()) = for_each_table(&mut KeepLast(&mut self.buffers));
+        add_up(&mut self.buffers.site_times);
+        self.measure();
+        for tables in [&NAMES[..], &PLACES, &TABLES] {
+            if self.is_full() {
+                self.lose(tables);
+            }
         }
+    }
+
+    fn is_full(&self) -> bool {
+        self.buffered_rows >= BUFFER_ROWS || self.buffered_bytes >= BUFFER_BYTES
+    }
+
+    fn tell_losses(&mut self) {
+        let lost = self.lost.iter().map(|(table, n)| (lost_rows(table), *n));
+        self.manifest.meta.losses.extend(lost);
     }
 
     /// Drops the rows of these tables and counts them as lost.
     fn lose(&mut self, tables: &[&str]) {
-        let lost = self.forget(tables);
-        if lost > 0 {
-            *self
-                .manifest
-                .meta
-                .losses
-                .entry(LOST_ROWS.to_string())
-                .or_default() += lost;
+        for (table, rows) in self.forget(tables) {
+            *self.lost.entry(table).or_default() += rows;
         }
     }
 
     /// Drops the rows of these tables; how many there were.
-    fn forget(&mut self, tables: &[&str]) -> u64 {
+    fn forget(&mut self, tables: &[&str]) -> BTreeMap<&'static str, u64> {
         let mut forget = Forget {
             tables,
+            buffers: &mut self.buffers,
+            rows: BTreeMap::new(),
+        };
+        let Ok(()) = for_each_table(&mut forget);
+        let rows = forget.rows;
+        self.measure();
+        rows
+    }
+
+    /// Counts what is buffered anew.
+    fn measure(&mut self) {
+        let mut measure = Measure {
             buffers: &mut self.buffers,
             rows: 0,
             bytes: 0,
         };
-        let Ok(()) = for_each_table::<std::convert::Infallible>(&mut forget);
-        let (rows, bytes) = (forget.rows, forget.bytes);
-        self.buffered_rows -= rows;
-        self.buffered_bytes -= bytes;
-        rows as u64
+        let Ok(()) = for_each_table(&mut measure);
+        (self.buffered_rows, self.buffered_bytes) = (measure.rows, measure.bytes);
     }
+}
+
+/// One sum per site, of what was read at several times.
+fn add_up(sums: &mut Vec<SiteTimeRow>) {
+    let mut by_site: HashMap<u32, SiteTimeRow> = HashMap::with_capacity(sums.len());
+    for row in sums.drain(..) {
+        let sum = by_site.entry(row.site).or_default();
+        *sum = SiteTimeRow {
+            site: row.site,
+            time_ns: row.time_ns,
+            blocked_ns: sum.blocked_ns + row.blocked_ns,
+            runnable_ns: sum.runnable_ns + row.runnable_ns,
+            count: sum.count + row.count,
+            max_ns: sum.max_ns.max(row.max_ns),
+        };
+    }
+    sums.extend(by_site.into_values());
 }
 
 /// Makes `path` an empty folder, if that may be done.
@@ -314,22 +395,44 @@ impl ForTable<RecordingError> for WriteTables<'_> {
 struct Forget<'a> {
     tables: &'a [&'a str],
     buffers: &'a mut Buffers,
+    rows: BTreeMap<&'static str, u64>,
+}
+
+impl ForTable<Infallible> for Forget<'_> {
+    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+        let rows = R::buffer(self.buffers);
+        if self.tables.contains(&R::NAME) && !rows.is_empty() {
+            self.rows.insert(R::NAME, rows.len() as u64);
+            rows.clear();
+            rows.shrink_to(KEPT_ROWS);
+        }
+        Ok(())
+    }
+}
+
+struct KeepLast<'a>(&'a mut Buffers);
+
+impl ForTable<Infallible> for KeepLast<'_> {
+    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+        keep_last(R::buffer(self.0));
+        Ok(())
+    }
+}
+
+struct Measure<'a> {
+    buffers: &'a mut Buffers,
     rows: usize,
     bytes: usize,
 }
 
-impl ForTable<std::convert::Infallible> for Forget<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), std::convert::Infallible> {
-        if self.tables.contains(&R::NAME) {
-            let rows = R::buffer(self.buffers);
-            self.rows += rows.len();
-            self.bytes += rows
-                .iter()
-                .map(|row| size_of::<R>() + row.heap_bytes())
-                .sum::<usize>();
-            rows.clear();
-            rows.shrink_to(KEPT_ROWS);
-        }
+impl ForTable<Infallible> for Measure<'_> {
+    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+        let rows = R::buffer(self.buffers);
+        self.rows += rows.len();
+        self.bytes += rows
+            .iter()
+            .map(|row| size_of::<R>() + row.heap_bytes())
+            .sum::<usize>();
         Ok(())
     }
 }

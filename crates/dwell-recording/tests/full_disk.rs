@@ -2,7 +2,7 @@
 mod common;
 use common::meta;
 use dwell_recording::rows::*;
-use dwell_recording::{LOST_ROWS, Recording, RecordingError, Writer};
+use dwell_recording::{Recording, RecordingError, Writer, lost_rows};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,11 +49,12 @@ fn root() -> bool {
     root && mount
 }
 
-/// One second of rows that hardly compress.
+/// One second of rows that hardly compress: 100 stacks, each taken `times` times.
 fn append_second(
     writer: &mut Writer,
     rng: &mut fastrand::Rng,
     second: u32,
+    times: usize,
 ) -> Result<(), RecordingError> {
     let ids = second * 100..(second + 1) * 100;
     writer.append(ids.clone().map(|stack| StackRow {
@@ -66,7 +67,8 @@ fn append_second(
         until_ns: u64::from(second) + 1,
         ..ThreadRow::default()
     }])?;
-    writer.append(ids.map(|stack| SampleRow {
+    let taken = ids.flat_map(|stack| std::iter::repeat_n(stack, times));
+    writer.append(taken.map(|stack| SampleRow {
         stack,
         time_ns: rng.u64(..),
         weight_ns: rng.u64(..),
@@ -74,16 +76,20 @@ fn append_second(
     }))
 }
 
-/// Records until the disk is full, goes on, and finishes. Seconds written before it was full.
+/// How often each stack is taken in what `fill` records.
+const SAMPLED: usize = 30;
+
+/// Records until the disk is full and is killed then. Seconds written before it was full.
 fn fill(path: &Path) -> (u32, RecordingError) {
     let rng = &mut fastrand::Rng::with_seed(1);
     let mut writer = Writer::create(path, meta()).unwrap();
     for second in 0..10_000 {
-        append_second(&mut writer, rng, second).unwrap();
+        append_second(&mut writer, rng, second, SAMPLED).unwrap();
         if let Err(error) = writer.close_segment() {
+            let lost: Vec<_> = writer.lost().iter().collect();
             assert_eq!(
-                writer.meta().losses[LOST_ROWS],
-                100,
+                lost,
+                [(&"samples", &(SAMPLED as u64 * 100))],
                 "the samples of this second"
             );
             drop(writer);
@@ -98,7 +104,7 @@ fn root_a_full_disk_keeps_what_was_written_and_names_the_remedy() {
     if !root() {
         return;
     }
-    let disk = Tmpfs::mount(600);
+    let disk = Tmpfs::mount(1960);
     let path = disk.0.path().join("full.dwell");
     let (seconds, error) = fill(&path);
     assert!(seconds > 10, "{seconds}");
@@ -107,11 +113,22 @@ fn root_a_full_disk_keeps_what_was_written_and_names_the_remedy() {
     let recording = Recording::open(&path).unwrap();
     assert_eq!(
         recording.read::<SampleRow>().unwrap().len(),
-        seconds as usize * 100
+        seconds as usize * 100 * SAMPLED
     );
     assert_eq!(
         recording.read::<StackRow>().unwrap().len(),
-        seconds as usize * 100
+        (seconds as usize + 1) * 100,
+        "the rest of that second is on the disk"
+    );
+    let threads = recording.read::<ThreadRow>().unwrap();
+    assert_eq!(
+        threads.last().unwrap().until_ns,
+        u64::from(seconds) + 1,
+        "the exact sums above all"
+    );
+    assert_eq!(
+        recording.meta().losses[&lost_rows("samples")],
+        SAMPLED as u64 * 100
     );
     assert_eq!(recording.warnings(), [""; 0], "no half segment is left");
 }
@@ -121,18 +138,18 @@ fn root_a_recording_ends_well_on_a_full_disk() {
     if !root() {
         return;
     }
-    let disk = Tmpfs::mount(600);
+    let disk = Tmpfs::mount(728);
     let path = disk.0.path().join("full.dwell");
     let rng = &mut fastrand::Rng::with_seed(1);
     let mut writer = Writer::create(&path, meta()).unwrap();
     let (mut failed, mut second) = (0, 0);
     while failed < 5 {
-        append_second(&mut writer, rng, second).unwrap();
+        append_second(&mut writer, rng, second, 1).unwrap();
         failed += u64::from(writer.close_segment().is_err());
         second += 1;
     }
-    append_second(&mut writer, rng, second).unwrap();
-    let lost_before = writer.meta().losses[LOST_ROWS];
+    append_second(&mut writer, rng, second, 1).unwrap();
+    let lost_before = writer.lost()["samples"];
     let error = writer.finish().unwrap_err();
     assert!(matches!(error, RecordingError::NoSpace { .. }), "{error}");
     assert_eq!(lost_before % 100, 0);
@@ -140,7 +157,7 @@ fn root_a_recording_ends_well_on_a_full_disk() {
     let recording = Recording::open(&path).unwrap();
     let all = recording.load().unwrap();
     assert!(all.meta.complete, "it ended, with losses");
-    let lost = all.meta.losses[LOST_ROWS] as usize;
+    let lost = all.meta.losses[&lost_rows("samples")] as usize;
     assert_eq!(
         all.samples.len() + lost,
         (second as usize + 1) * 100,
@@ -164,7 +181,7 @@ fn root_a_disk_with_room_again_goes_on() {
     if !root() {
         return;
     }
-    let disk = Tmpfs::mount(600);
+    let disk = Tmpfs::mount(728);
     let ballast = disk.0.path().join("ballast");
     fs::write(&ballast, vec![1; 350 << 10]).unwrap();
     let path = disk.0.path().join("full.dwell");
@@ -172,7 +189,7 @@ fn root_a_disk_with_room_again_goes_on() {
     let mut writer = Writer::create(&path, meta()).unwrap();
     let mut second = 0;
     loop {
-        append_second(&mut writer, rng, second).unwrap();
+        append_second(&mut writer, rng, second, 1).unwrap();
         second += 1;
         if writer.close_segment().is_err() {
             break;
@@ -180,16 +197,64 @@ fn root_a_disk_with_room_again_goes_on() {
     }
     fs::remove_file(&ballast).unwrap();
     for _ in 0..5 {
-        append_second(&mut writer, rng, second).unwrap();
+        append_second(&mut writer, rng, second, 1).unwrap();
         writer.close_segment().unwrap();
         second += 1;
     }
     writer.finish().unwrap();
     let all = Recording::open(&path).unwrap().load().unwrap();
-    assert_eq!(all.meta.losses[LOST_ROWS], 100);
+    assert_eq!(all.meta.losses[&lost_rows("samples")], 100);
     assert_eq!(
         (all.samples.len(), all.stacks.len()),
         (second as usize * 100 - 100, second as usize * 100)
+    );
+}
+
+/// What cannot be written is kept in bounded memory, and the sums outlast all else.
+#[test]
+fn root_the_exact_sums_outlast_a_disk_that_stays_full() {
+    const SITES: u32 = 5_000;
+    const SECONDS: u32 = 40;
+    if !root() {
+        return;
+    }
+    let disk = Tmpfs::mount(800);
+    let path = disk.0.path().join("full.dwell");
+    let mut writer = Writer::create(&path, meta()).unwrap();
+    let ballast = disk.0.path().join("ballast");
+    let _ = fs::write(&ballast, vec![1; 800 << 10]);
+    for second in 0..SECONDS {
+        let ids = second * 5_000..(second + 1) * 5_000;
+        let _ = writer.append(ids.map(|stack| StackRow {
+            stack,
+            frames: vec![stack; 3],
+            end: String::new(),
+        }));
+        let _ = writer.append((0..SITES).map(|site| SiteTimeRow {
+            site,
+            time_ns: u64::from(second),
+            blocked_ns: 10,
+            runnable_ns: 1,
+            count: 2,
+            max_ns: u64::from(second % 7),
+        }));
+        assert!(writer.close_segment().is_err(), "there is no room");
+    }
+    let lost = writer.lost()["stacks"];
+    assert!(!writer.lost().contains_key("site_times"));
+    fs::remove_file(&ballast).unwrap();
+    writer.finish().unwrap();
+    let all = Recording::open(&path).unwrap().load().unwrap();
+    assert_eq!(all.stacks.len() as u64 + lost, u64::from(SECONDS) * 5_000);
+    assert_eq!(all.meta.losses[&lost_rows("stacks")], lost);
+    let mut sums = all.site_times;
+    sums.sort_by_key(|row| row.site);
+    assert_eq!(sums.len(), SITES as usize);
+    let seconds = u64::from(SECONDS);
+    let sum = |row: &SiteTimeRow| (row.blocked_ns, row.runnable_ns, row.count, row.max_ns);
+    assert!(
+        sums.iter()
+            .all(|row| sum(row) == (10 * seconds, seconds, 2 * seconds, 6))
     );
 }
 
@@ -223,7 +288,7 @@ fn child_with_a_limit_on_file_sizes() {
     writer.close_segment().unwrap();
     writer
         .append([EventRow {
-            detail: "x".repeat(1 << 20),
+            detail: "x".repeat(2 << 20),
             ..EventRow::default()
         }])
         .unwrap();
@@ -241,11 +306,11 @@ fn child_with_a_limit_on_file_sizes() {
 fn a_limit_on_file_sizes_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.dwell");
-    // 512 blocks of 1 KiB (bash) or 512 bytes (POSIX): more than the reserve, less than the row.
+    // 1024 blocks of 1 KiB (bash) or 512 bytes (POSIX): more than the reserve, less than the row.
     let limited = Command::new("sh")
         .args([
             "-c",
-            "trap '' XFSZ; ulimit -f 512; exec \"$0\" --exact child_with_a_limit_on_file_sizes",
+            "trap '' XFSZ; ulimit -f 1024; exec \"$0\" --exact child_with_a_limit_on_file_sizes",
         ])
         .arg(std::env::current_exe().unwrap())
         .env(LIMITED, &path)
@@ -261,5 +326,5 @@ fn a_limit_on_file_sizes_is_named() {
             .collect::<Vec<_>>(),
         ["small"]
     );
-    assert_eq!(all.meta.losses[LOST_ROWS], 1);
+    assert_eq!(all.meta.losses[&lost_rows("events")], 1);
 }

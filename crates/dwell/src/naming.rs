@@ -16,11 +16,13 @@ pub fn symbolizer() -> Symbolizer {
 /// Names every frame of a recording that has just been made; returns what a person should know.
 pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingError> {
     let mut symbolizer = symbolizer();
+    let mut appended = Ok(());
     for group in finished.unnamed() {
         let rows = name_group(&mut symbolizer, &group);
-        finished.writer.append(rows)?;
+        // A disk without room for some of the names may have it for others.
+        appended = appended.and(finished.writer.append(rows));
     }
-    Ok(symbolizer.notes())
+    appended.map(|()| symbolizer.notes())
 }
 
 /// The names of frames of one origin.
@@ -45,6 +47,7 @@ pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow
             )
         }
         Origin::Kernel => symbolizer.kernel(&addresses),
+        Origin::KernelCode { name } => addresses.iter().map(|_| known(name)).collect(),
         Origin::Jit { pid, ns_pid, root } => {
             let process = JitProcess {
                 pid: *pid,
@@ -111,6 +114,14 @@ fn from_hex(text: &str) -> Vec<u8> {
         .chunks_exact(2)
         .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
         .collect()
+}
+
+/// A function of which no more than the name is known.
+fn known(name: &str) -> Vec<Symbol> {
+    vec![Symbol {
+        function: name.into(),
+        ..Symbol::default()
+    }]
 }
 
 fn symbol_rows(frame: u32, chain: Vec<Symbol>) -> impl Iterator<Item = SymbolRow> {

@@ -36,7 +36,7 @@ pub fn run_and_report(args: &RecordArgs, json: bool) -> anyhow::Result<ExitCode>
 pub fn record(command: &RecordCommand) -> anyhow::Result<ExitCode> {
     let output = output_path(&command.record);
     let done = make(&command.record, &output, command.quiet)?;
-    if !command.quiet {
+    if !command.quiet && done.write_error.is_none() {
         let seconds = done.elapsed.as_secs_f64();
         eprintln!(
             "dwell: recorded {seconds:.1} s of {} threads in {1}; `dwell report {1}` prints the answer",
@@ -60,9 +60,7 @@ impl Done {
     /// that lacks something is a failure.
     fn exit(self) -> anyhow::Result<ExitCode> {
         if let Some(error) = self.write_error {
-            return Err(error.context(
-                "part of the recording could not be written; what was written before is readable",
-            ));
+            return Err(error.context("not all of the recording could be written"));
         }
         let outlives = || self.launched.as_ref()?.exit_code(true);
         Ok(ExitCode::from(

@@ -3,14 +3,15 @@ use crate::cli::TopArgs;
 use crate::{naming, terminal};
 use dwell_collector::{
     Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Recorder, Step,
-    Target,
+    Target, Unnamed,
 };
 use dwell_recording::Tables;
 use dwell_recording::rows::{SymbolRow, ThreadRow};
 use dwell_report::Answer;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Rows come about every 0.9 s: a picture is due with those nearest to its time.
@@ -34,7 +35,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
         ring_bytes: DEFAULT_RING_BYTES,
         command_line: Vec::new(),
     })?;
-    let mut symbolizer = naming::symbolizer();
+    let mut namer = Namer::start();
     let mut window = Window::default();
     let mut next = Instant::now() + args.interval - SEGMENT_SLACK.min(args.interval);
     let mut pictures = 0;
@@ -44,27 +45,63 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             Step::Ended(_) => return Ok(ExitCode::SUCCESS),
             Step::Rows(rows) => {
                 window.add(*rows);
-                if Instant::now() < next {
-                    continue;
+                if Instant::now() >= next && !namer.busy {
+                    namer.ask(recorder.unnamed(&window.wanted()));
                 }
-                for group in recorder.unnamed(window.named) {
-                    window
-                        .all
-                        .symbols
-                        .extend(naming::name_group(&mut symbolizer, &group));
-                    recorder.drain()?;
-                }
-                window.named = window.all.frames.len();
-                draw(&window.take())?;
-                pictures += 1;
-                if args.pictures.is_some_and(|n| pictures >= n) {
-                    return Ok(ExitCode::SUCCESS);
-                }
-                next = Instant::now() + args.interval - SEGMENT_SLACK.min(args.interval);
             }
+        }
+        if let Some(symbols) = namer.answer() {
+            window.all.symbols.extend(symbols);
+            draw(&window.take())?;
+            pictures += 1;
+            if args.pictures.is_some_and(|n| pictures >= n) {
+                return Ok(ExitCode::SUCCESS);
+            }
+            next = Instant::now() + args.interval - SEGMENT_SLACK.min(args.interval);
         }
     }
 }
+
+/// Looks for names in a thread of its own: that can take seconds, in which the recorder has to go on.
+struct Namer {
+    requests: Sender<Vec<Unnamed>>,
+    answers: Receiver<Vec<SymbolRow>>,
+    busy: bool,
+}
+
+impl Namer {
+    fn start() -> Self {
+        let (requests, asked) = channel::<Vec<Unnamed>>();
+        let (found, answers) = channel();
+        std::thread::spawn(move || {
+            let mut symbolizer = naming::symbolizer();
+            for groups in asked {
+                let name = |group| naming::name_group(&mut symbolizer, group);
+                if found.send(groups.iter().flat_map(name).collect()).is_err() {
+                    break; // nobody waits for it any more
+                }
+            }
+        });
+        Namer {
+            requests,
+            answers,
+            busy: false,
+        }
+    }
+
+    fn ask(&mut self, groups: Vec<Unnamed>) {
+        self.busy = self.requests.send(groups).is_ok();
+    }
+
+    fn answer(&mut self) -> Option<Vec<SymbolRow>> {
+        let symbols = self.answers.try_recv().ok()?;
+        self.busy = false;
+        Some(symbols)
+    }
+}
+
+/// Share of the sampled time whose stacks get names: a picture shows the heaviest few.
+const NAMED_SHARE: f64 = 0.95;
 
 /// What has come since the last picture, and what stays true from one to the next.
 #[derive(Default)]
@@ -73,7 +110,7 @@ struct Window {
     /// Threads as they were at the last picture.
     before: HashMap<u32, ThreadRow>,
     threads: HashMap<u32, ThreadRow>,
-    named: usize,
+    named: HashSet<u32>,
     start_ns: u64,
 }
 
@@ -93,6 +130,31 @@ impl Window {
         all.samples.extend(rows.samples);
         all.slices.extend(rows.slices);
         all.meta = rows.meta;
+    }
+
+    /// Frames of the heaviest stacks and of those who woke them, as far as they were not asked for yet.
+    fn wanted(&mut self) -> BTreeSet<u32> {
+        let mut weights: HashMap<u32, u64> = HashMap::new();
+        for sample in &self.all.samples {
+            *weights.entry(sample.stack).or_default() += sample.weight_ns;
+        }
+        let total: u64 = weights.values().sum();
+        let mut stacks: Vec<(u32, u64)> = weights.into_iter().collect();
+        stacks.sort_unstable_by_key(|&(stack, weight)| (std::cmp::Reverse(weight), stack));
+        let mut rest = (total as f64 * NAMED_SHARE) as u64;
+        let heaviest = stacks.into_iter().take_while(|&(_, weight)| {
+            let wanted = rest > 0;
+            rest = rest.saturating_sub(weight);
+            wanted
+        });
+        let mut wanted: HashSet<u32> = heaviest.map(|(stack, _)| stack).collect();
+        let woken = self.all.slices.iter();
+        let woken = woken.filter(|s| s.stack.is_some_and(|stack| wanted.contains(&stack)));
+        let wakers: Vec<u32> = woken.filter_map(|s| s.waker_stack).collect();
+        wanted.extend(wakers);
+        let stacks = self.all.stacks.iter().filter(|s| wanted.contains(&s.stack));
+        let frames = stacks.flat_map(|s| s.frames.iter().copied());
+        frames.filter(|&frame| self.named.insert(frame)).collect()
     }
 
     /// The tables of the time since the last picture; frames, stacks, names and sites are kept.

@@ -176,7 +176,7 @@ fn the_exit_code_is_the_command_s() {
         ] {
             let ran = run_in(&folder, &[how, &["sh", "-c", script]].concat());
             assert_eq!(ran.code(), code, "{how:?} {script}: {}", ran.stderr);
-            let tables = load(&folder.join("x.dwell"));
+            let tables = load(folder.join("x.dwell"));
             assert!(tables.meta.complete);
             assert_eq!(tables.meta.exit_code, Some(code));
             let statuses: Vec<_> = tables.processes.iter().map(|p| p.exit_status).collect();
@@ -231,7 +231,7 @@ fn a_command_that_cannot_run_is_told() {
 fn a_failed_start_leaves_the_earlier_recording_alone() {
     let folder = Scratch::new();
     run_in(&folder, &["record", "-q", "-o", "x.dwell", "--", "true"]).good();
-    let before = load(&folder.join("x.dwell"));
+    let before = load(folder.join("x.dwell"));
     let (dead, word) = (dead_pid().to_string(), "no-such-command-on-path");
     let kept = folder.join("x.dwell");
     for args in [
@@ -435,7 +435,7 @@ fn control_c_ends_the_command_and_the_recording_is_whole() {
         let screen = terminal.screen();
         assert_eq!(screen.contains("caught"), code == 7, "{screen}");
         assert!(screen.contains("How it divides"), "{screen}");
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert!(tables.meta.complete);
         assert_eq!(tables.meta.exit_code, Some(code));
         assert_closed(&tables);
@@ -456,7 +456,7 @@ fn control_c_that_the_command_survives_does_not_end_the_recording() {
     }
     assert_eq!(end_of(&mut child), 9, "{}", terminal.screen());
     assert!(terminal.screen().contains("again"));
-    assert!(load(&folder.join("x.dwell")).meta.complete);
+    assert!(load(folder.join("x.dwell")).meta.complete);
 }
 
 #[test]
@@ -523,7 +523,7 @@ fn a_duration_ends_the_recording_and_not_the_command() {
         "{}",
         ran.stderr
     );
-    let meta = load(&folder.join("x.dwell")).meta;
+    let meta = load(folder.join("x.dwell")).meta;
     let window_ms = (meta.end_ns - meta.start_ns) / 1_000_000;
     // The rest of a second is for a machine that is busy otherwise.
     assert!((300..1_000).contains(&window_ms), "{window_ms} ms");

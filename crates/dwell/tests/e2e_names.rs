@@ -6,6 +6,7 @@ use stacks_support::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 // ---- functions, inlined functions, files and lines ----
@@ -254,33 +255,12 @@ fn kernel_symbols() {
     let scratch = Scratch::new();
     let dir = scratch.path().to_string_lossy().into_owned();
     let recorded = launch(&[&program("mixed"), "--seconds", "2", "--dir", &dir]);
-    let text = std::fs::read_to_string("/proc/kallsyms").expect("kallsyms");
-    let mut symbols: BTreeMap<u64, Vec<&str>> = BTreeMap::new();
-    for line in text.lines() {
-        let mut words = line.split_whitespace();
-        let (Some(address), Some(kind), Some(name)) = (words.next(), words.next(), words.next())
-        else {
-            continue;
-        };
-        if kind.eq_ignore_ascii_case("t") || kind.eq_ignore_ascii_case("w") {
-            let address = u64::from_str_radix(address, 16).expect("an address");
-            symbols.entry(address).or_default().push(name);
-        }
-    }
-    assert!(symbols.len() > 1000, "kallsyms shows no addresses");
+    let kallsyms = Kallsyms::read();
     let index = Index::of(&recorded.tables);
     let (mut checked, mut functions) = (0, BTreeSet::new());
     for frame in recorded.tables.frames.iter().filter(|f| f.kind == "kernel") {
-        let (_, names) = symbols
-            .range(..=frame.address)
-            .next_back()
-            .expect("a symbol below");
         let name = index.name(frame.frame);
-        assert!(
-            names.contains(&name.as_str()),
-            "{:#x}: {name}, kallsyms {names:?}",
-            frame.address
-        );
+        kallsyms.check(frame.address, &name);
         checked += 1;
         functions.insert(name);
     }
@@ -291,6 +271,97 @@ fn kernel_symbols() {
             "no {wanted} in {functions:?}"
         );
     }
+}
+
+/// The kernel's functions, as it lists them after a recording.
+struct Kallsyms {
+    functions: BTreeMap<u64, Vec<String>>,
+    /// End of the core kernel's code. Behind it are modules, and eBPF programs that come and go.
+    end: u64,
+}
+
+impl Kallsyms {
+    fn read() -> Self {
+        let text = std::fs::read_to_string("/proc/kallsyms").expect("kallsyms");
+        let (mut functions, mut end): (BTreeMap<u64, Vec<String>>, _) = (BTreeMap::new(), None);
+        for line in text.lines() {
+            let words: Vec<_> = line.split_whitespace().collect();
+            let [address, kind, name, ..] = words[..] else {
+                continue;
+            };
+            let address = u64::from_str_radix(address, 16).expect("an address");
+            if name == "_etext" {
+                end = Some(address);
+            }
+            if matches!(kind, "t" | "T" | "w" | "W") {
+                functions.entry(address).or_default().push(name.to_owned());
+            }
+        }
+        assert!(functions.len() > 1000, "kallsyms shows no addresses");
+        let end = end.expect("_etext");
+        Kallsyms { functions, end }
+    }
+
+    /// Checks the name of an address. An eBPF program that ran may be gone from the list: then the
+    /// name is its own all the same, and not that of what happens to lie below.
+    #[track_caller]
+    fn check(&self, address: u64, name: &str) {
+        let below = self.functions.range(..=address).next_back();
+        let (start, names) = below.expect("a symbol below");
+        let unloaded = address >= self.end && is_program(name);
+        assert!(
+            names.iter().any(|n| n == name) || unloaded,
+            "{address:#x}: {name}, kallsyms {start:#x} {names:?}"
+        );
+        assert!(
+            address < self.end || *start >= self.end || unloaded,
+            "{address:#x}: {name} ends below"
+        );
+    }
+}
+
+/// `bpf_prog_` and a tag of 16 hex digits.
+fn is_program(name: &str) -> bool {
+    let tag = name.strip_prefix("bpf_prog_").and_then(|n| n.get(..16));
+    tag.is_some_and(|tag| tag.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+/// Clocks and interrupts meet our own programs at work too, which are gone when the names are looked
+/// for: each such frame has the name that the kernel listed while they were there.
+#[test]
+#[ignore = "needs root"]
+fn our_own_programs() {
+    let waits = program("waits");
+    let storm = ["--storm", "100000", "--duration", "4"];
+    let options = ["-F", "9999", "--", waits.as_str()];
+    let over = AtomicBool::new(false);
+    let (recorded, lists) = std::thread::scope(|scope| {
+        let lister = scope.spawn(|| {
+            let mut lists = Vec::new();
+            while !over.load(Ordering::Relaxed) {
+                lists.push(Kallsyms::read());
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            lists
+        });
+        let recorded = record(&[&options[..], &storm].concat());
+        over.store(true, Ordering::Relaxed);
+        (recorded, lister.join().expect("the lists"))
+    });
+    let index = Index::of(&recorded.tables);
+    let mut ours = BTreeSet::new();
+    for frame in recorded.tables.frames.iter().filter(|f| f.kind == "kernel") {
+        let (name, address) = (index.name(frame.frame), frame.address);
+        // Others load programs too: each list is for itself.
+        let listed = lists.iter().any(|list| {
+            let below = list.functions.range(..=address).next_back();
+            below.is_some_and(|(_, names)| names.contains(&name))
+        });
+        assert!(listed, "{address:#x}: {name}");
+        ours.extend(is_program(&name).then_some(name));
+    }
+    println!("{ours:?}");
+    assert!(!ours.is_empty(), "none was met at work");
 }
 
 // ---- code without a file ----

@@ -18,7 +18,6 @@ fn recordings() -> &'static [PathBuf] {
     static MADE: OnceLock<Vec<PathBuf>> = OnceLock::new();
     MADE.get_or_init(|| {
         let folder = Scratch::until_exit();
-        let program = |name: &str| program(name).to_string_lossy().into_owned();
         let dir = folder.to_string_lossy().into_owned();
         let kinds: [(&str, Vec<String>); 5] = [
             (

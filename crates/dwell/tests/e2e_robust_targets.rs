@@ -9,28 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Starts `dwell record -q -o x.dwell` with the arguments.
-fn recorder(folder: &Scratch, args: &[&str]) -> Process {
-    let mut command = dwell();
-    command.current_dir(folder.path());
-    Process::start(command.args(["record", "-q", "-o", "x.dwell"]).args(args))
-}
-
-/// A program with threads that compute, wait and sleep, which lives until it is dropped.
-fn mixed(folder: &Scratch) -> Process {
-    let mut command = Command::new(program("mixed"));
-    let process = Process::start(
-        command
-            .args(["--seconds", "300", "--dir"])
-            .arg(folder.path()),
-    );
-    until("mixed to start its threads", || {
-        let tasks = format!("/proc/{}/task", process.pid());
-        fs::read_dir(tasks).is_ok_and(|t| t.count() >= 8)
-    });
-    process
-}
-
 fn window_ms(tables: &Tables) -> u64 {
     (tables.meta.end_ns - tables.meta.start_ns) / 1_000_000
 }

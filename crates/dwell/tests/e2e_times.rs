@@ -29,7 +29,7 @@ struct Sleeper {
 #[test]
 #[ignore = "needs root"]
 fn threads_that_sleep_throughout_have_their_whole_window() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let running = Running::start_ready("sleepers", &["60"]);
     let truth: Sleepers = serde_json::from_str(&running.first_line).expect("JSON");
     let recorded = attach(&scratch, running.pid(), "2s");
@@ -70,7 +70,7 @@ fn threads_that_sleep_throughout_have_their_whole_window() {
 #[test]
 #[ignore = "needs root"]
 fn sleeps_in_progress_at_both_ends_are_cut() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let kinds = "nanosleep,sigtimedwait,condvar,pipe,poll,mutex,hog";
     let mut command = Command::new(program("waits"));
     command.args(["--duration", "60", "--rate", "2.5", "--kinds", kinds]);
@@ -137,7 +137,7 @@ fn at_most(charged: u64, stays: u64, stolen: u64) -> u64 {
 #[test]
 #[ignore = "needs root"]
 fn hundreds_of_threads_from_birth_to_death() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     for args in [["pool", "500", "2"], ["storm", "100", "1.5"]] {
         let stolen = stolen_ns();
         let recorded = launch(&scratch, &[], "manythreads", &args);
@@ -178,7 +178,7 @@ fn hundreds_of_threads_from_birth_to_death() {
 #[test]
 #[ignore = "needs root"]
 fn hundreds_of_threads_attached() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let running = Running::start_ready("manythreads", &["pool", "500", "60"]);
     let recorded = attach(&scratch, running.pid(), "2s");
     drop(running);
@@ -213,7 +213,7 @@ struct ForkStorm {
 #[test]
 #[ignore = "needs root"]
 fn processes_that_are_born_and_die_all_the_time() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let stolen = stolen_ns();
     let recorded = launch(&scratch, &[], "forkstorm", &["1.5", "8"]);
     let stolen = stolen_ns() - stolen;
@@ -416,7 +416,7 @@ fn measure(scratch: &Scratch, name: &str, args: &[&str]) -> Wrong {
 }
 
 fn check(name: &str, args: &[&str]) {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     wrong_every_time(&format!("{name} {args:?}"), || {
         measure(&scratch, name, args)
     });

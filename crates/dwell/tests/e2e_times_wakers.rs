@@ -83,7 +83,7 @@ const RIGHT: f64 = 0.99;
 
 /// Wakers of `waits`, with any options.
 fn check_wakers(args: &[&str]) {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let (json, folder) = (scratch.file("truth.json"), scratch.file(""));
     let own = [args, &["--dir", &folder, "--json", &json]].concat();
     let recorded = launch(&scratch, &[], "waits", &own);
@@ -231,7 +231,7 @@ fn wakers_of_threads_that_are_forced_from_one_processor_to_another() {
 #[test]
 #[ignore = "needs root"]
 fn chains_of_three_hops_are_followed_to_the_root() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::on_disk();
     let json = scratch.file("truth.json");
     let recorded = launch(&scratch, &[], "chain", &["100", &json]);
     let truth = Truth::read(&json);

@@ -2,84 +2,29 @@
 //! puts what they say (`Truth`) next to what the recording says (`View`).
 #![allow(dead_code)] // each test binary uses a part of it
 
+#[path = "../shared/mod.rs"]
+mod shared;
+pub use shared::*;
+
 use dwell_analysis::names::StackRef;
 use dwell_analysis::{Analysis, Reason, State, Times};
+use dwell_recording::Tables;
 use dwell_recording::rows::ThreadRow;
-use dwell_recording::{Recording, Tables};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 pub const MS: u64 = 1_000_000;
 
 // ---- programs and recordings ----
 
-/// A folder on the disk of the build, removed when dropped: waits for storage need a disk, which a
-/// temporary folder may not be.
-pub struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    pub fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("times-{}-{number}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&path).expect("a folder");
-        Scratch { path }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The path of a file in it.
-    pub fn file(&self, name: &str) -> String {
-        let path = self.path.join(name);
-        path.to_str().expect("a path in UTF-8").to_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// A test program (`make programs`).
-pub fn program(name: &str) -> String {
-    let folder = std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || {
-            // The binary under test is in <target>/<profile>/.
-            let binary = Path::new(env!("CARGO_BIN_EXE_dwell"));
-            binary
-                .ancestors()
-                .nth(2)
-                .expect("a folder")
-                .join("programs")
-        },
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    path.to_str().expect("a path in UTF-8").to_owned()
-}
-
-/// The program under test.
+/// The program under test with these arguments.
 pub fn dwell(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
-    command.env_remove("DEBUGINFOD_URLS");
-    command.args(args).stdin(Stdio::null());
+    let mut command = bare_dwell();
+    command.args(args);
     command
 }
 
@@ -197,12 +142,6 @@ pub fn attach(scratch: &Scratch, pid: u32, duration: &str) -> Recorded {
         stdout: String::new(),
         path,
     }
-}
-
-#[track_caller]
-pub fn load(path: &str) -> Tables {
-    let recording = Recording::open(path).unwrap_or_else(|e| panic!("{e}"));
-    recording.load().unwrap_or_else(|e| panic!("{e}"))
 }
 
 // ---- what the programs say of themselves ----
@@ -411,16 +350,6 @@ pub fn near(actual: u64, expected: u64, share: f64, ns: u64) -> bool {
 }
 
 // ---- this machine ----
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes one timespec through a valid pointer.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
 
 /// What CLOCK_BOOTTIME, the clock of recordings, is ahead of CLOCK_MONOTONIC, ns: the time the
 /// machine was suspended. Nothing but a suspension changes it.

@@ -2,17 +2,18 @@
 //! they left in the kernel, and recordings to look into.
 #![allow(dead_code)] // each test binary uses a part of it
 
-use dwell_recording::{Recording, Tables};
+#[path = "../shared/mod.rs"]
+mod shared;
+pub use shared::*;
+
+use dwell_recording::Tables;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes on a loaded machine: whoever is not done by then hangs.
@@ -21,97 +22,9 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The user that owns nothing.
 pub const NOBODY: u32 = 65534;
 
-/// A folder that everybody may enter, removed when dropped.
-pub struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    pub fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("dwell-robust-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).expect("a temporary folder");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("permissions");
-        Scratch { path }
-    }
-
-    /// One for all tests of a binary, removed when the process ends: nobody drops what is static.
-    pub fn until_exit() -> PathBuf {
-        static FOLDERS: Mutex<Vec<Scratch>> = Mutex::new(Vec::new());
-        extern "C" fn remove() {
-            let folders = FOLDERS.lock().map(|mut list| std::mem::take(&mut *list));
-            drop(folders);
-        }
-        let folder = Scratch::new();
-        let path = folder.path.clone();
-        FOLDERS.lock().expect("lock").push(folder);
-        // SAFETY: the handler is a plain function that never unwinds.
-        unsafe { libc::atexit(remove) };
-        path
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn join(&self, name: &str) -> PathBuf {
-        self.path.join(name)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
-
-/// The program under test, with nothing on its standard input and no say from our environment.
+/// The program under test.
 pub fn dwell() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
-    for name in ["COLUMNS", "NO_COLOR", "DEBUGINFOD_URLS", "DWELL_DEBUG_BPF"] {
-        command.env_remove(name);
-    }
-    command.stdin(Stdio::null());
-    command
-}
-
-/// A test program (`make programs`).
-pub fn program(name: &str) -> PathBuf {
-    let folder = std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || {
-            // The binary under test is in <target>/<profile>/.
-            let binary = Path::new(env!("CARGO_BIN_EXE_dwell"));
-            binary
-                .ancestors()
-                .nth(2)
-                .expect("a folder")
-                .join("programs")
-        },
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    path
-}
-
-/// True when a command is there; otherwise says what is left out. In CI everything must be there.
-pub fn installed(name: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let there = std::env::split_paths(&path).any(|folder| folder.join(name).exists());
-    assert!(
-        there || std::env::var("CI").as_deref() != Ok("true"),
-        "{name} is not installed"
-    );
-    if !there {
-        eprintln!("{name} is not installed; what needs it is left out");
-    }
-    there
+    bare_dwell()
 }
 
 /// How a process ended.
@@ -279,13 +192,6 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Reads a recording.
-#[track_caller]
-pub fn load(path: &Path) -> Tables {
-    let recording = Recording::open(path).unwrap_or_else(|e| panic!("{e}"));
-    recording.load().unwrap_or_else(|e| panic!("{e}"))
-}
-
 /// Every thread's states add up to its life: the invariant of the table.
 #[track_caller]
 pub fn assert_closed(tables: &Tables) {
@@ -299,6 +205,8 @@ pub fn assert_closed(tables: &Tables) {
 ///
 /// A thread that waits while it ends never comes back to its program, where its stack would be taken:
 /// such stacks are missing, and counted. The same goes for stacks that the kernel could not schedule.
+/// A switch that no program saw (an attachment met a thread midway) has no stack either; its sums are
+/// rebuilt.
 pub fn lost_beyond_stacks(tables: &Tables) -> Vec<(&str, u64)> {
     let losses = tables
         .meta
@@ -307,20 +215,19 @@ pub fn lost_beyond_stacks(tables: &Tables) -> Vec<(&str, u64)> {
         .map(|(name, n)| (name.as_str(), *n));
     losses
         .filter(|&(name, n)| {
-            n > 0 && !matches!(name, "wait_stacks_missing" | "stacks_not_scheduled")
+            let of_stacks = [
+                "wait_stacks_missing",
+                "stacks_not_scheduled",
+                "switches_not_seen",
+            ];
+            n > 0 && !of_stacks.contains(&name)
         })
         .collect()
 }
 
 /// Now, on the clock of recordings.
 pub fn boottime_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: writes one timespec through a valid pointer.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    clock_ns(libc::CLOCK_BOOTTIME)
 }
 
 /// eBPF programs, maps and links that a process holds, by kind and id.
@@ -391,6 +298,28 @@ fn exists((kind, id): (&str, u32)) -> bool {
     // SAFETY: the descriptor is new and ours; dropping closes it.
     drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     true
+}
+
+/// A program with threads that compute, wait, do I/O and sleep, which lives until it is dropped.
+pub fn mixed(folder: &Scratch) -> Process {
+    let mut command = Command::new(program("mixed"));
+    let process = Process::start(
+        command
+            .args(["--seconds", "300", "--dir"])
+            .arg(folder.path()),
+    );
+    until("mixed to start its threads", || {
+        let tasks = format!("/proc/{}/task", process.pid());
+        fs::read_dir(tasks).is_ok_and(|t| t.count() >= 8)
+    });
+    process
+}
+
+/// Starts `dwell record -o x.dwell` with the arguments, in a folder.
+pub fn recorder(folder: &Scratch, args: &[&str]) -> Process {
+    let mut command = dwell();
+    command.current_dir(folder.path());
+    Process::start(command.args(["record", "-o", "x.dwell"]).args(args))
 }
 
 /// Makes this process the parent of orphans below it, so that none can hide.

@@ -1,92 +1,18 @@
 //! Shared by the tests of stacks and names: recordings of programs, and questions about their stacks.
 #![allow(dead_code)] // each test binary uses a part of it
 
+#[path = "../shared/mod.rs"]
+mod shared;
+pub use shared::*;
+
 use dwell_recording::rows::{FrameRow, StackRow, SymbolRow};
 use dwell_recording::{Recording, Tables};
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-
-/// The folder of the test programs (`make programs`).
-pub fn programs() -> PathBuf {
-    std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || {
-            // The binary under test is in <target>/<profile>/.
-            Path::new(env!("CARGO_BIN_EXE_dwell"))
-                .ancestors()
-                .nth(2)
-                .expect("a target folder")
-                .join("programs")
-        },
-        PathBuf::from,
-    )
-}
-
-/// A test program; without it the test fails.
-pub fn program(name: &str) -> String {
-    let path = programs().join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    path.to_string_lossy().into_owned()
-}
-
-/// True when a program of the distribution is there; otherwise says what is left out.
-pub fn installed(path: &str) -> bool {
-    let there = Path::new(path).exists();
-    if !there {
-        assert!(
-            std::env::var("CI").as_deref() != Ok("true"),
-            "{path} is not installed"
-        );
-        eprintln!("{path} is not installed, left out");
-    }
-    there
-}
-
-/// A folder that is removed when dropped.
-pub struct Scratch {
-    path: PathBuf,
-}
-
-impl Scratch {
-    pub fn new() -> Self {
-        Scratch::within(&std::env::temp_dir())
-    }
-
-    pub fn within(folder: &Path) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("dwell-stacks-{}-{number}", std::process::id());
-        let path = folder.join(name);
-        std::fs::create_dir(&path).expect("a temporary folder");
-        // Servers that give up root must get in.
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
-            .expect("permissions");
-        Scratch { path }
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn file(&self, name: &str) -> String {
-        self.path.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.path);
-    }
-}
 
 /// A process with its group, ended when dropped.
 pub struct Running {
