@@ -97,7 +97,7 @@ fn control_c_ends_a_recording_of_others_cleanly() {
                 "says what to do next: {}",
                 ran.stderr
             );
-            let tables = load(&folder.join("x.dwell"));
+            let tables = load(folder.join("x.dwell"));
             assert!(tables.meta.complete && !tables.symbols.is_empty());
             assert_closed(&tables);
             assert!(target.is_alive());
@@ -131,7 +131,7 @@ fn a_killed_recorder_leaves_a_recording_short_of_a_second() {
         let killed = boottime_ns();
         recorder.end();
         objects.assert_gone();
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert!(!tables.meta.complete);
         assert_closed(&tables);
         let known = known_until(&tables).max(began);
@@ -173,7 +173,7 @@ fn a_killed_recorder_knows_of_threads_that_slept_throughout() {
     let killed = boottime_ns();
     recorder.end();
     objects.assert_gone();
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_eq!(tables.threads.len(), 8);
     for thread in &tables.threads {
         let missing = killed - thread.until_ns;
@@ -316,7 +316,7 @@ fn targets_that_vanish() {
         reaper.join().expect("the target ends");
         if ran.code() == 0 {
             recorded += 1;
-            let tables = load(&folder.join("x.dwell"));
+            let tables = load(folder.join("x.dwell"));
             assert!(tables.meta.complete);
             assert_closed(&tables);
             fs::remove_dir_all(folder.join("x.dwell")).expect("remove");
@@ -359,7 +359,7 @@ fn exec_during_attach() {
         let said = target.end().good().text();
         let ended = boottime_ns();
         assert_eq!(said.lines().count(), 12, "the target was disturbed: {said}");
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert!(tables.meta.complete);
         assert_closed(&tables);
         assert_eq!(
@@ -444,7 +444,7 @@ fn ten_thousand_threads_are_all_counted() {
         recorder(&folder, &["-q", "-p", &pid, "--duration", "3s"])
             .end()
             .good();
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert_holds_the_pool(&tables, "attached");
         // Each of them lived through the whole window.
         let window = tables.meta.end_ns - tables.meta.start_ns;
@@ -464,7 +464,7 @@ fn ten_thousand_threads_are_all_counted() {
     recorder(&folder, &["-q", "--", &pool, "pool", &many, "3"])
         .end()
         .good();
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_holds_the_pool(&tables, "launched");
     assert!(tables.threads.iter().all(|t| t.ended), "all have ended");
 }
@@ -478,7 +478,7 @@ fn a_storm_of_threads_is_counted() {
     let mut recorder = recorder(&folder, &["-q", "--", &storm, "storm", "50", "2"]);
     let ran = recorder.end().good();
     let born = number(&ran.text(), "born");
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_closed(&tables);
     let seen = tables.threads.len() as u64;
     eprintln!("{born} born, {seen} seen, {:?}", tables.meta.losses);
@@ -508,7 +508,7 @@ fn a_storm_of_processes_is_followed() {
     let (born, executed) = (number(&ran.text(), "born"), number(&ran.text(), "exec"));
     let cpu = serde_json::from_str::<serde_json::Value>(&ran.text()).expect("JSON");
     let cpu = (cpu["children_cpu_s"].as_f64().expect("a number") * 1e9) as u64;
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert!(tables.meta.complete);
     assert_closed(&tables);
     assert_eq!(lost_beyond_stacks(&tables), []);
@@ -561,7 +561,7 @@ fn a_storm_of_processes_is_followed_from_its_middle() {
         .end()
         .good();
     assert!(target.is_alive(), "{}", target.stderr());
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_closed(&tables);
     assert_eq!(lost_beyond_stacks(&tables), []);
     let window = (tables.meta.start_ns, tables.meta.end_ns);
@@ -598,7 +598,7 @@ fn a_parallel_build_is_followed() {
     recorder(&folder, &["-q", "--", "make", "-s", "-j", "8"])
         .end()
         .good();
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_closed(&tables);
     assert_eq!(lost_beyond_stacks(&tables), []);
     // make, and for each target its shell and the two sides of the pipeline.
@@ -636,7 +636,7 @@ fn deleted_programs() {
             .end()
             .good();
         assert!(target.is_alive());
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert_closed(&tables);
         let weight = |wanted: &dyn Fn(&str) -> bool| -> u64 {
             let of_stack = |stack: u32| tables.stacks.iter().find(|s| s.stack == stack);

@@ -47,7 +47,7 @@ fn the_whole_system() {
     let ran = recorder(&folder, &["-a", "--duration", "2s"]).end().good();
     assert_eq!(ran.stderr, "");
     eprintln!("2 s of the whole system: {:?}", begun.elapsed());
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert!(tables.meta.complete);
     assert_closed(&tables);
     // The window is what was asked for; the rest is for a recorder that waits for a processor.
@@ -198,7 +198,7 @@ fn a_cgroup_with_children_and_newcomers() {
     std::thread::sleep(Duration::from_millis(500));
     cgroup.add(newcomer.pid());
     recorder.end().good();
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert_closed(&tables);
     let pids = pids(&tables);
     assert!(pids.contains(&member.pid()), "the member");
@@ -236,7 +236,7 @@ fn a_cgroup_with_children_and_newcomers() {
         self::recorder(&folder, &["--cgroup", relative, "--duration", "300ms"])
             .end()
             .good();
-        assert!(self::pids(&load(&folder.join("x.dwell"))).contains(&member.pid()));
+        assert!(self::pids(&load(folder.join("x.dwell"))).contains(&member.pid()));
     }
 }
 
@@ -280,7 +280,7 @@ fn several_processes_until_the_last_has_ended() {
         "ended with the first"
     );
     reapers.into_iter().for_each(|r| drop(r.join()));
-    let tables = load(&folder.join("x.dwell"));
+    let tables = load(folder.join("x.dwell"));
     assert!(tables.meta.complete);
     for id in ids {
         let process = tables
@@ -304,7 +304,7 @@ fn durations_hold() {
         recorder(&folder, &["-p", &pid, "--duration", text])
             .end()
             .good();
-        let window = window_ms(&load(&folder.join("x.dwell")));
+        let window = window_ms(&load(folder.join("x.dwell")));
         // A tenth of a second is how often the recorder looks, and it may wait for a processor.
         assert!((ms - 1..ms + 500).contains(&window), "{text}: {window} ms");
     }
@@ -336,7 +336,7 @@ fn frequencies_hold() {
             clock,
         ];
         recorder(&folder, &args).end().good();
-        let tables = load(&folder.join("x.dwell"));
+        let tables = load(folder.join("x.dwell"));
         assert!(
             tables.meta.period_ns.abs_diff(1_000_000_000 / frequency)
                 <= 1_000_000_000 / frequency / 50
