@@ -73,13 +73,19 @@ struct Guard {
 	~Guard() { ++*count; }
 };
 
+/* Recursion through pointers: the compiler unrolls it otherwise, into bodies that nobody calls. */
+SITE int thrower(int depth, int *unwound);
+SITE uint64_t recursive(uint64_t n);
+static int (*volatile throw_again)(int, int *) = thrower;
+static uint64_t (*volatile recur)(uint64_t) = recursive;
+
 SITE int thrower(int depth, int *unwound)
 {
 	CALLED(thrower);
 	Guard guard{unwound};
 	if (depth == 0)
 		throw std::runtime_error("torture");
-	return thrower(depth - 1, unwound) + 1;
+	return throw_again(depth - 1, unwound) + 1;
 }
 
 SITE int catcher(int depth)
@@ -131,7 +137,7 @@ SITE void *short_lived(void *value)
 SITE uint64_t recursive(uint64_t n)
 {
 	CALLED(recursive);
-	return n == 0 ? 1 : recursive(n - 1) * 3 + n;
+	return n == 0 ? 1 : recur(n - 1) * 3 + n;
 }
 
 /* Its whole code is one locked instruction and a return. */

@@ -261,19 +261,33 @@ impl Attachment {
     fn map_arena(&mut self, module: &Module, layout: &Layout) -> Result<Option<u64>, PatchError> {
         /// The process maps memory too, and may come first.
         const TRIES: usize = 5;
-        const SHARED: i32 = libc::MAP_SHARED;
-        const PRIVATE: i32 = libc::MAP_PRIVATE;
-        let mut last = None;
+        let mut failure = None;
         for _ in 0..TRIES {
             let mappings = self.space.mappings()?;
             let Some(address) = arena::place(&mappings, &module.code, layout.len()) else {
                 return Ok(None);
             };
+            let area = |offset: u64, len: u64, protection: i32, sharing: i32| borrow::Area {
+                address: address + offset,
+                len,
+                protection,
+                sharing,
+            };
             let executable = libc::PROT_READ | libc::PROT_EXEC;
-            if let Err(error) =
-                borrow::map(&self.space, address, layout.code_len, executable, PRIVATE)
-            {
-                last = Some(error);
+            let writable = libc::PROT_READ | libc::PROT_WRITE;
+            let areas = [
+                area(0, layout.code_len, executable, libc::MAP_PRIVATE),
+                area(
+                    layout.code_len,
+                    layout.data_len,
+                    writable,
+                    libc::MAP_PRIVATE,
+                ),
+                // Shared, and so that only we write it.
+                area(layout.owner(), PAGE, libc::PROT_READ, libc::MAP_SHARED),
+            ];
+            if let Err(error) = borrow::map(&self.space, &areas) {
+                failure = Some(error);
                 continue;
             }
             let header = Header {
@@ -290,20 +304,9 @@ impl Attachment {
                 header,
                 windows: Vec::new(),
             });
-            let data = address + layout.code_len;
-            let writable = libc::PROT_READ | libc::PROT_WRITE;
-            borrow::map(&self.space, data, layout.data_len, writable, PRIVATE)?;
-            // Shared, and so that only we write it. Its absence is no failure.
-            let page = address + layout.owner();
-            if self.owner.is_none() {
-                borrow::map(&self.space, page, PAGE, libc::PROT_READ, SHARED)?;
-            }
             return Ok(Some(address));
         }
-        match last {
-            Some(error) => Err(error),
-            None => Ok(None),
-        }
+        failure.map_or(Ok(None), Err)
     }
 
     /// The address of the owner's word: of the first arena's page for all.
@@ -389,12 +392,7 @@ impl Attachment {
             Ok(Some(changed))
         })?;
         self.pause = pause;
-        let changed = changed.ok_or(PatchError::DoesNotStop {
-            pid: self.space.pid,
-            tid: 0,
-            limit: super::PAUSE_LIMIT,
-            tries: super::TRIES,
-        })?;
+        let changed = changed.ok_or(PatchError::NeverClear(self.space.pid))?;
         for (spot, refusal) in changed {
             self.spots[spot].refusal = Some(refusal);
             self.spots[spot].counter = None;

@@ -3,12 +3,13 @@
 //! The thread is stopped, its program counter alone is set to a few instructions of ours, and it is let
 //! go. Those instructions make the call, put every register back, and jump to where the thread was (or
 //! begin its interrupted system call anew). So nothing depends on us once it runs: killed at any
-//! instant, we leave a thread that has either not begun or finishes by itself.
+//! instant, we leave a thread that has either not begun or finishes by itself. Signals are held back
+//! meanwhile, by a mask that the instructions take back: a handler that never returned would keep us
+//! from taking the instructions away.
 //!
 //! The instructions stand in bytes that belong to nobody: between the end of a file's code and the end
 //! of its last page.
 use super::PatchError;
-use super::contexts::saved;
 use super::ptrace;
 use super::space::{Mapping, Space, mapping_at, status_field, threads};
 use super::threads::{Threads, in_tracer};
@@ -18,11 +19,13 @@ use std::time::{Duration, Instant};
 
 /// Longest a thread is waited for to stop; others run meanwhile.
 const STOP_LIMIT: Duration = Duration::from_millis(20);
-/// Longest a borrowed thread is waited for to finish: it may be in a signal handler.
-const FINISH_LIMIT: Duration = Duration::from_secs(2);
+/// Longest a borrowed thread is waited for to get a processor and finish.
+const FINISH_LIMIT: Duration = Duration::from_secs(10);
 /// Longest a thread is looked for.
 const SEARCH_LIMIT: Duration = Duration::from_secs(10);
-/// Given to a borrowed thread before it is stopped again.
+/// Longest a thread is given for its call before it is looked at.
+const PROGRESS_LIMIT: Duration = Duration::from_millis(100);
+/// Between two looks at a borrowed thread, at first.
 const HEAD_START: Duration = Duration::from_micros(30);
 
 /// A system call and its arguments.
@@ -39,8 +42,11 @@ pub(super) struct Slack {
     end: u64,
 }
 
-/// Bytes the instructions of a call cannot exceed: 16 registers loaded, the call, the jump.
-const LONGEST_CODE: u64 = 16 * 10 + 2 + 14;
+/// Bytes that a call cannot exceed: seven registers loaded, and the call.
+const LONGEST_CALL: u64 = 7 * 10 + 2;
+/// Bytes that the way back cannot exceed: the call for the mask and the mask, nine registers loaded, and
+/// a jump.
+const LONGEST_RETURN: u64 = 64 + 9 * 10 + 14;
 
 impl Slack {
     /// The roomiest slack of all mapped files.
@@ -49,7 +55,12 @@ impl Slack {
         let found = candidates.filter_map(|m| Slack::behind(space, m));
         found
             .max_by_key(|s| s.end - s.start)
-            .filter(|s| s.end - s.start >= LONGEST_CODE)
+            .filter(|s| s.calls() > 0)
+    }
+
+    /// How many calls it has room for.
+    fn calls(&self) -> usize {
+        ((self.end - self.start).saturating_sub(LONGEST_RETURN) / LONGEST_CALL) as usize
     }
 
     /// What lies behind the code of an executable mapping. Only the headers are read, from memory for
@@ -86,10 +97,10 @@ impl Slack {
     }
 }
 
-/// Has some thread of the process make a call, of which `done` tells whether it has had its effect.
-pub(super) fn system_call(
+/// Has some thread of the process make calls, of which `done` tells whether they have had their effect.
+pub(super) fn system_calls(
     space: &Space,
-    call: Call,
+    calls: &[Call],
     done: impl Fn() -> Result<bool, PatchError> + Sync,
 ) -> Result<(), PatchError> {
     let pid = space.pid;
@@ -102,7 +113,7 @@ pub(super) fn system_call(
                 pid,
                 why: "no file of it has room for code",
             })?;
-            match in_tracer(|| try_thread(space, tid, call, slack, &done))? {
+            match in_tracer(|| try_thread(space, tid, calls, slack, &done))? {
                 Ok(()) => return Ok(()),
                 Err(reason) => why = reason,
             }
@@ -116,25 +127,26 @@ pub(super) fn system_call(
 fn try_thread(
     space: &Space,
     tid: i32,
-    call: Call,
+    calls: &[Call],
     slack: Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<Result<(), &'static str>, PatchError> {
-    let Some(stopped) = Threads::stop_one(space.pid, tid, STOP_LIMIT)? else {
+    let Some(mut stopped) = Threads::stop_one(space.pid, tid, STOP_LIMIT)? else {
         return Ok(Err("it did not stop"));
     };
-    let outcome = borrow(space, tid, call, slack, done);
+    let outcome = borrow(space, &mut stopped, calls, slack, done);
     stopped.release();
     outcome
 }
 
 fn borrow(
     space: &Space,
-    tid: i32,
-    call: Call,
+    stopped: &mut Threads,
+    calls: &[Call],
     slack: Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<Result<(), &'static str>, PatchError> {
+    let tid = stopped.held()[0].tid;
     if ptrace::status(tid).ok() != Some(ptrace::Status::Stopped) {
         return Ok(Err("it is about to handle a signal"));
     }
@@ -150,7 +162,10 @@ fn borrow(
     if has_seccomp(space.pid, tid) && ptrace::suspend_seccomp(tid).is_err() {
         return Err(PatchError::Seccomp(space.pid));
     }
-    let code = instructions(call, &registers);
+    let Ok(mask) = ptrace::signal_mask(tid) else {
+        return Ok(Err("it is ending"));
+    };
+    let code = instructions(calls, &registers, mask, slack.start);
     let mut before = vec![0; code.len()];
     space
         .read(slack.start, &mut before)
@@ -160,65 +175,78 @@ fn borrow(
     redirected.rip = slack.start;
     // No call is to be restarted now: the instructions do it.
     redirected.orig_rax = u64::MAX;
-    if ptrace::set_registers(tid, &redirected).is_err() {
-        return Ok(Err("it is ending"));
-    }
-    let finished = finish(space, tid, slack)?;
-    if !finished {
+    let begun = ptrace::set_registers(tid, &redirected).is_ok();
+    // Only after the instructions are sure to take it back.
+    let masked = begun && ptrace::set_signal_mask(tid, u64::MAX).is_ok();
+    if masked && !finish(stopped, slack, done)? {
         // The thread will pass through the instructions yet: they stay.
-        return Ok(Err("it does not come back from a signal handler"));
+        return Err(PatchError::NoThread {
+            pid: space.pid,
+            why: "it does not come to run",
+        });
     }
     space.write(slack.start, &before)?;
     match done()? {
         true => Ok(Ok(())),
-        false => Ok(Err("the call failed")),
+        false => Ok(Err("it ended, or the call failed")),
     }
 }
 
-/// Lets a redirected thread run until it has left the instructions; it is stopped again then.
-fn finish(space: &Space, tid: i32, slack: Slack) -> Result<bool, PatchError> {
+/// Lets a redirected thread run until it has left the instructions, or has ended; it is stopped again
+/// then. False when it is still in them.
+fn finish(
+    stopped: &mut Threads,
+    slack: Slack,
+    done: &(impl Fn() -> Result<bool, PatchError> + Sync),
+) -> Result<bool, PatchError> {
     let begin = Instant::now();
-    let range = slack.start..slack.end;
-    let mut signal = 0;
-    loop {
-        if ptrace::resume(tid, signal).is_err() {
-            return Err(PatchError::Ended(space.pid));
-        }
-        std::thread::sleep(HEAD_START);
-        let _ = ptrace::interrupt(tid);
-        let status = loop {
-            match ptrace::status(tid) {
-                Ok(ptrace::Status::Running) if begin.elapsed() < FINISH_LIMIT => {
-                    std::thread::sleep(HEAD_START);
-                }
-                Ok(status) => break status,
-                Err(_) => return Err(PatchError::Ended(space.pid)),
-            }
-        };
-        signal = match status {
-            ptrace::Status::Ended => return Err(PatchError::Ended(space.pid)),
-            ptrace::Status::Running => return Ok(false),
-            ptrace::Status::Signal(signal) => signal,
-            _ => 0,
-        };
-        let Ok(registers) = ptrace::registers(tid) else {
-            continue;
-        };
-        let at = super::threads::Position {
-            pc: registers.rip,
-            sp: registers.rsp,
-        };
-        let mappings = space.mappings()?;
-        let away = !range.contains(&registers.rip)
-            && !saved(space, &mappings, at)
-                .iter()
-                .any(|s| range.contains(&s.pc));
-        if away && signal == 0 {
+    let tid = stopped.held()[0].tid;
+    while begin.elapsed() < FINISH_LIMIT {
+        if ptrace::resume(tid, 0).is_err() {
             return Ok(true);
         }
-        if begin.elapsed() > FINISH_LIMIT {
-            return Ok(false);
+        await_progress(tid, done);
+        let _ = ptrace::interrupt(tid);
+        let signal = match next_stop(tid, begin) {
+            Ok(ptrace::Status::Running) => return Ok(false),
+            Ok(ptrace::Status::Signal(signal)) => signal,
+            Ok(ptrace::Status::Ended) | Err(_) => return Ok(true),
+            Ok(_) => 0,
+        };
+        let Ok(registers) = ptrace::registers(tid) else {
+            return Ok(true);
+        };
+        if !(slack.start..slack.end).contains(&registers.rip) {
+            stopped.owe_signal(signal);
+            return Ok(true);
         }
+    }
+    Ok(false)
+}
+
+/// Gives a thread time to make its call: stopped before it gets a processor, it would not get on.
+fn await_progress(tid: i32, done: &(impl Fn() -> Result<bool, PatchError> + Sync)) {
+    let begin = Instant::now();
+    let mut nap = HEAD_START;
+    loop {
+        std::thread::sleep(nap);
+        let is_running = ptrace::status(tid).is_ok_and(|s| s == ptrace::Status::Running);
+        let has_called = || done().is_ok_and(|done| done);
+        if !is_running || has_called() || begin.elapsed() > PROGRESS_LIMIT {
+            return;
+        }
+        nap = (nap * 2).min(Duration::from_millis(1));
+    }
+}
+
+/// Waits for a thread to stop; still running after the limit.
+fn next_stop(tid: i32, begin: Instant) -> std::io::Result<ptrace::Status> {
+    loop {
+        let status = ptrace::status(tid)?;
+        if status != ptrace::Status::Running || begin.elapsed() > FINISH_LIMIT {
+            return Ok(status);
+        }
+        std::thread::sleep(HEAD_START);
     }
 }
 
@@ -260,7 +288,8 @@ fn resumption(registers: &user_regs_struct) -> (u64, u64) {
     }
 }
 
-fn instructions(call: Call, registers: &user_regs_struct) -> Vec<u8> {
+/// The instructions at `at` that make the calls, take `mask` for the signal mask, and go back.
+fn instructions(calls: &[Call], registers: &user_regs_struct, mask: u64, at: u64) -> Vec<u8> {
     /// Numbers of the registers in instructions.
     const RAX: u8 = 0;
     const RCX: u8 = 1;
@@ -272,13 +301,22 @@ fn instructions(call: Call, registers: &user_regs_struct) -> Vec<u8> {
     const R10: u8 = 10;
     const R11: u8 = 11;
     let (pc, rax) = resumption(registers);
-    let [a, b, c, d, e, f] = call.arguments;
-    let mut code = Vec::new();
-    let arguments = [(RDI, a), (RSI, b), (RDX, c), (R10, d), (R8, e), (R9, f)];
-    for (register, value) in [(RAX, call.number as u64)].into_iter().chain(arguments) {
-        load(&mut code, register, value);
+    // The mask comes first, where its address is known, and is jumped over.
+    const MASK_BYTES: u64 = 8;
+    let take_mask = Call {
+        number: libc::SYS_rt_sigprocmask,
+        arguments: [libc::SIG_SETMASK as u64, at + 2, 0, MASK_BYTES, 0, 0],
+    };
+    let mut code = vec![0xeb, MASK_BYTES as u8]; // jmp over it
+    code.extend(mask.to_le_bytes());
+    for call in calls.iter().chain([&take_mask]) {
+        let [a, b, c, d, e, f] = call.arguments;
+        let arguments = [(RDI, a), (RSI, b), (RDX, c), (R10, d), (R8, e), (R9, f)];
+        for (register, value) in [(RAX, call.number as u64)].into_iter().chain(arguments) {
+            load(&mut code, register, value);
+        }
+        code.extend([0x0f, 0x05]); // syscall
     }
-    code.extend([0x0f, 0x05]); // syscall
     // The call changes rax, rcx and r11; the rest we did. No instruction here changes a flag.
     let r = registers;
     let restored = [
@@ -316,41 +354,74 @@ fn load(code: &mut Vec<u8>, register: u8, value: u64) {
     }
 }
 
-/// Maps memory at exactly this address, where nothing may be yet.
-pub(super) fn map(
-    space: &Space,
-    address: u64,
-    len: u64,
-    protection: i32,
-    flags: i32,
-) -> Result<(), PatchError> {
-    let flags = flags | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
-    let arguments = [address, len, protection as u64, flags as u64, u64::MAX, 0];
-    let call = Call {
-        number: libc::SYS_mmap,
-        arguments,
-    };
-    let free = space.mappings()?;
-    if free
-        .iter()
-        .any(|m| m.start < address + len && address < m.end)
-    {
+/// Memory to be mapped.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Area {
+    pub address: u64,
+    pub len: u64,
+    /// `PROT_READ` and others.
+    pub protection: i32,
+    /// `MAP_PRIVATE` or `MAP_SHARED`.
+    pub sharing: i32,
+}
+
+impl Area {
+    fn call(&self) -> Call {
+        let flags = self.sharing | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+        let arguments = [
+            self.address,
+            self.len,
+            self.protection as u64,
+            flags as u64,
+            u64::MAX,
+            0,
+        ];
+        Call {
+            number: libc::SYS_mmap,
+            arguments,
+        }
+    }
+
+    fn is_free(&self, mappings: &[Mapping]) -> bool {
+        !mappings
+            .iter()
+            .any(|m| m.start < self.address + self.len && self.address < m.end)
+    }
+
+    /// Whether it is mapped, by us: as wanted, and empty.
+    fn is_mapped(&self, space: &Space, mappings: &[Mapping]) -> bool {
+        let is_alike = |m: &&Mapping| {
+            m.end >= self.address + self.len
+                && m.executable == (self.protection & libc::PROT_EXEC != 0)
+                && m.writable == (self.protection & libc::PROT_WRITE != 0)
+        };
+        mapping_at(mappings, self.address)
+            .filter(is_alike)
+            .is_some()
+            && space.read_u64(self.address).is_ok_and(|word| word == 0)
+    }
+}
+
+/// Maps areas where nothing may be yet. When one cannot be mapped, the others may be.
+pub(super) fn map(space: &Space, areas: &[Area]) -> Result<(), PatchError> {
+    let mappings = space.mappings()?;
+    let len = areas.iter().map(|a| a.len).sum();
+    if !areas.iter().all(|a| a.is_free(&mappings)) {
         return Err(PatchError::NoMemory {
             pid: space.pid,
             len,
         });
     }
-    let done = || {
-        let mappings = space.mappings()?;
-        match mapping_at(&mappings, address) {
-            Some(m) if m.end >= address + len => Ok(true),
-            _ => Err(PatchError::NoMemory {
-                pid: space.pid,
-                len,
-            }),
-        }
-    };
-    system_call(space, call, done)
+    let at_once = Slack::find(space, &mappings).map_or(1, |s| s.calls());
+    for some in areas.chunks(at_once) {
+        let calls: Vec<Call> = some.iter().map(Area::call).collect();
+        let done = || {
+            let mappings = space.mappings()?;
+            Ok(some.iter().all(|a| a.is_mapped(space, &mappings)))
+        };
+        system_calls(space, &calls, done)?;
+    }
+    Ok(())
 }
 
 /// Unmaps what is mapped in a range.
@@ -361,5 +432,5 @@ pub(super) fn unmap(space: &Space, address: u64, len: u64) -> Result<(), PatchEr
         arguments,
     };
     let done = || Ok(mapping_at(&space.mappings()?, address).is_none());
-    system_call(space, call, done)
+    system_calls(space, &[call], done)
 }

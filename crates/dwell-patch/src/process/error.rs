@@ -48,6 +48,11 @@ pub enum PatchError {
         /// How often it was tried.
         tries: u32,
     },
+    /// Some thread stood where no thread may stand, whenever all were stopped.
+    #[error(
+        "in process {0} some thread always stands in code that is to be patched, and cannot be moved out of it"
+    )]
+    NeverClear(i32),
     /// No thread could be borrowed for a system call.
     #[error("no thread of process {pid} could be borrowed for a system call: {why}")]
     NoThread {
@@ -66,9 +71,6 @@ pub enum PatchError {
         /// How many.
         len: u64,
     },
-    /// An earlier dwell has patched it and still runs.
-    #[error("process {0} is already patched by another dwell that still runs")]
-    AlreadyPatched(i32),
     /// A file of the process cannot be read as ELF.
     #[error("{path}: {error}")]
     Elf {

@@ -26,8 +26,9 @@ use threads::{Threads, in_tracer};
 
 /// Longest all threads are held in wait for one that does not stop.
 const PAUSE_LIMIT: Duration = Duration::from_millis(12);
-/// How often stopping all threads is tried.
-const TRIES: u32 = 300;
+/// For how long stopping all threads is tried, over and over: on a machine with more to do than it can,
+/// a thread may wait long for the processor it needs to come to its stop.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two tries, at first.
 const BACK_OFF: Duration = Duration::from_millis(1);
 
@@ -58,7 +59,10 @@ fn while_stopped<T: Send>(
     mut operation: impl FnMut(&Threads) -> Result<Option<T>, PatchError> + Send,
 ) -> Result<Option<T>, PatchError> {
     let mut unstoppable = None;
-    for round in 0..TRIES {
+    let begin = Instant::now();
+    let mut tries = 0;
+    while begin.elapsed() < PATIENCE {
+        tries += 1;
         let attempt = || -> Result<Result<Option<T>, i32>, PatchError> {
             let begin = Instant::now();
             let threads = match Threads::stop_all(space.pid, PAUSE_LIMIT)? {
@@ -78,14 +82,14 @@ fn while_stopped<T: Send>(
             Ok(None) => unstoppable = None,
             Err(tid) => unstoppable = Some(tid),
         }
-        std::thread::sleep(BACK_OFF * (1 + round % 8));
+        std::thread::sleep(BACK_OFF * (1 + tries % 8));
     }
     match unstoppable {
         Some(tid) => Err(PatchError::DoesNotStop {
             pid: space.pid,
             tid,
             limit: PAUSE_LIMIT,
-            tries: TRIES,
+            tries,
         }),
         None => Ok(None),
     }

@@ -16,6 +16,11 @@ const SUSPEND_SECCOMP: usize = 1 << 21;
 /// `PTRACE_GET_RSEQ_CONFIGURATION`.
 const GET_RSEQ_CONFIGURATION: c_int = 0x420f;
 
+/// `PTRACE_GETSIGMASK`.
+const GET_SIGNAL_MASK: c_int = 0x420a;
+/// `PTRACE_SETSIGMASK`.
+const SET_SIGNAL_MASK: c_int = 0x420b;
+
 /// Where a traced thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Status {
@@ -101,6 +106,43 @@ pub(super) fn set_registers(tid: pid_t, registers: &user_regs_struct) -> io::Res
             tid,
             null_mut::<c_void>(),
             std::ptr::from_ref(registers),
+        )
+    };
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+/// The signals a stopped thread blocks: for a call with a mask of its own, those it blocks otherwise.
+pub(super) fn signal_mask(tid: pid_t) -> io::Result<u64> {
+    let mut mask = 0u64;
+    // SAFETY: the kernel writes as many bytes as it is told.
+    let result = unsafe {
+        libc::ptrace(
+            GET_SIGNAL_MASK as _,
+            tid,
+            without_provenance_mut::<c_void>(8),
+            &raw mut mask,
+        )
+    };
+    if result == -1 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(mask)
+    }
+}
+
+/// Sets the signals a stopped thread blocks.
+pub(super) fn set_signal_mask(tid: pid_t, mask: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as it is told.
+    let result = unsafe {
+        libc::ptrace(
+            SET_SIGNAL_MASK as _,
+            tid,
+            without_provenance_mut::<c_void>(8),
+            &raw const mask,
         )
     };
     if result == -1 {

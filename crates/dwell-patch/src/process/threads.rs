@@ -211,6 +211,13 @@ impl Threads {
         held.stopped && set().is_ok()
     }
 
+    /// Notes a signal that is to be delivered to the only thread.
+    pub fn owe_signal(&mut self, signal: i32) {
+        for held in &mut self.held {
+            held.signal = signal;
+        }
+    }
+
     /// Lets all threads run untraced. Returns how long the first was held.
     pub fn release(self) -> Duration {
         for held in self.held.iter().filter(|h| h.stopped) {
