@@ -126,6 +126,7 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
         };
         free_from = mapping.end.saturating_add(room);
     }
+    gaps.push(free_from..HIGHEST);
     gaps.retain(|g| g.start < g.end);
     gaps
 }

@@ -295,7 +295,8 @@ impl Attachment {
                 cookie: cookie(),
                 arena_len: layout.len(),
                 code_len: layout.code_len,
-                owner: 0,
+                // Until it is held: nobody's, should we be killed.
+                owner: address + layout.owner(),
                 windows: 0,
             };
             self.write_header(address, &header)?;
@@ -311,20 +312,15 @@ impl Attachment {
 
     /// The address of the owner's word: of the first arena's page for all.
     fn owner_word(&mut self, address: u64, layout: &Layout) -> u64 {
-        if self.owner.is_none() {
-            let page = address + layout.owner();
-            self.owner = Owner::hold(&self.space, page, PAGE).ok();
-            let arena = self.arenas.last_mut().filter(|_| self.owner.is_some());
-            return arena.map_or(0, |arena| {
-                arena.header.owner = page;
-                page
-            });
-        }
         let first = self.arenas[0].header.owner;
-        if let Some(arena) = self.arenas.last_mut() {
-            arena.header.owner = first;
+        if self.owner.is_none() && self.arenas.len() == 1 {
+            self.owner = Owner::hold(&self.space, address + layout.owner(), PAGE).ok();
         }
-        first
+        let word = if self.owner.is_some() { first } else { 0 };
+        if let Some(arena) = self.arenas.last_mut() {
+            arena.header.owner = word;
+        }
+        word
     }
 
     fn write_header(&self, address: u64, header: &Header) -> Result<(), PatchError> {

@@ -7,13 +7,12 @@
 //! meanwhile, by a mask that the instructions take back: a handler that never returned would keep us
 //! from taking the instructions away.
 //!
-//! The instructions stand in bytes that belong to nobody: between the end of a file's code and the end
-//! of its last page.
+//! The instructions stand in bytes that belong to nobody, see `slack`.
 use super::PatchError;
 use super::ptrace;
+use super::slack::Slack;
 use super::space::{Mapping, Space, mapping_at, status_field, threads};
 use super::threads::{Threads, in_tracer};
-use dwell_elf::ElfFile;
 use libc::user_regs_struct;
 use std::time::{Duration, Instant};
 
@@ -35,66 +34,15 @@ pub(super) struct Call {
     pub arguments: [u64; 6],
 }
 
-/// Executable bytes of a process that nothing uses.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Slack {
-    start: u64,
-    end: u64,
-}
-
 /// Bytes that a call cannot exceed: seven registers loaded, and the call.
-const LONGEST_CALL: u64 = 7 * 10 + 2;
+const LONGEST_CALL: usize = 7 * 10 + 2;
 /// Bytes that the way back cannot exceed: the call for the mask and the mask, nine registers loaded, and
 /// a jump.
-const LONGEST_RETURN: u64 = 64 + 9 * 10 + 14;
+const LONGEST_RETURN: usize = 64 + 9 * 10 + 14;
 
-impl Slack {
-    /// The roomiest slack of all mapped files.
-    pub fn find(space: &Space, mappings: &[Mapping]) -> Option<Slack> {
-        let candidates = mappings.iter().filter(|m| m.executable && !m.writable);
-        let found = candidates.filter_map(|m| Slack::behind(space, m));
-        found
-            .max_by_key(|s| s.end - s.start)
-            .filter(|s| s.calls() > 0)
-    }
-
-    /// How many calls it has room for.
-    fn calls(&self) -> usize {
-        ((self.end - self.start).saturating_sub(LONGEST_RETURN) / LONGEST_CALL) as usize
-    }
-
-    /// What lies behind the code of an executable mapping. Only the headers are read, from memory for
-    /// the vdso and from the file for all else.
-    fn behind(space: &Space, mapping: &Mapping) -> Option<Slack> {
-        const HEADERS: usize = 4096;
-        let mut bytes = vec![0; HEADERS];
-        if mapping.path == "[vdso]" {
-            space.read(mapping.start, &mut bytes).ok()?;
-        } else if mapping.inode != 0 {
-            use std::os::unix::fs::FileExt;
-            let got = space
-                .open_mapped(mapping)
-                .ok()?
-                .read_at(&mut bytes, 0)
-                .ok()?;
-            bytes.truncate(got);
-        } else {
-            return None;
-        }
-        let file = ElfFile::parse(&bytes).ok()?;
-        let bias = file.mapping_bias(mapping.start, mapping.file_offset)?;
-        let segments = file
-            .segments()
-            .filter(|s| s.executable && s.file_size == s.mem_size);
-        let ends = segments.map(|s| bias.wrapping_add(s.stated_end()));
-        let start = ends
-            .filter(|e| (mapping.start..mapping.end).contains(e))
-            .max()?;
-        let start = start.next_multiple_of(16);
-        // No more than its page: what follows that is something else.
-        let end = start.next_multiple_of(4096).min(mapping.end);
-        (end > start).then_some(Slack { start, end })
-    }
+/// How many calls there is room for.
+fn calls_in(slack: &Slack) -> usize {
+    slack.len().saturating_sub(LONGEST_RETURN) / LONGEST_CALL
 }
 
 /// Has some thread of the process make calls, of which `done` tells whether they have had their effect.
@@ -104,16 +52,22 @@ pub(super) fn system_calls(
     done: impl Fn() -> Result<bool, PatchError> + Sync,
 ) -> Result<(), PatchError> {
     let pid = space.pid;
+    let slack = Slack::find(space, &space.mappings()?).filter(|s| calls_in(s) >= calls.len());
+    let slack = slack.ok_or(PatchError::NoThread {
+        pid,
+        why: "its program has no room for code",
+    })?;
+    if !slack.clear(space)? {
+        return Err(PatchError::NoThread {
+            pid,
+            why: "one is borrowed already",
+        });
+    }
     let begin = Instant::now();
     let mut why = "none stopped";
     while begin.elapsed() < SEARCH_LIMIT {
         for tid in threads(pid)? {
-            let slack = Slack::find(space, &space.mappings()?);
-            let slack = slack.ok_or(PatchError::NoThread {
-                pid,
-                why: "no file of it has room for code",
-            })?;
-            match in_tracer(|| try_thread(space, tid, calls, slack, &done))? {
+            match in_tracer(|| try_thread(space, tid, calls, &slack, &done))? {
                 Ok(()) => return Ok(()),
                 Err(reason) => why = reason,
             }
@@ -128,7 +82,7 @@ fn try_thread(
     space: &Space,
     tid: i32,
     calls: &[Call],
-    slack: Slack,
+    slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<Result<(), &'static str>, PatchError> {
     let Some(mut stopped) = Threads::stop_one(space.pid, tid, STOP_LIMIT)? else {
@@ -143,7 +97,7 @@ fn borrow(
     space: &Space,
     stopped: &mut Threads,
     calls: &[Call],
-    slack: Slack,
+    slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<Result<(), &'static str>, PatchError> {
     let tid = stopped.held()[0].tid;
@@ -166,10 +120,6 @@ fn borrow(
         return Ok(Err("it is ending"));
     };
     let code = instructions(calls, &registers, mask, slack.start);
-    let mut before = vec![0; code.len()];
-    space
-        .read(slack.start, &mut before)
-        .map_err(PatchError::io("reading code"))?;
     space.write(slack.start, &code)?;
     let mut redirected = registers;
     redirected.rip = slack.start;
@@ -185,7 +135,7 @@ fn borrow(
             why: "it does not come to run",
         });
     }
-    space.write(slack.start, &before)?;
+    slack.restore(space)?;
     match done()? {
         true => Ok(Ok(())),
         false => Ok(Err("it ended, or the call failed")),
@@ -196,7 +146,7 @@ fn borrow(
 /// then. False when it is still in them.
 fn finish(
     stopped: &mut Threads,
-    slack: Slack,
+    slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<bool, PatchError> {
     let begin = Instant::now();
@@ -216,7 +166,7 @@ fn finish(
         let Ok(registers) = ptrace::registers(tid) else {
             return Ok(true);
         };
-        if !(slack.start..slack.end).contains(&registers.rip) {
+        if !slack.range().contains(&registers.rip) {
             stopped.owe_signal(signal);
             return Ok(true);
         }
@@ -412,7 +362,7 @@ pub(super) fn map(space: &Space, areas: &[Area]) -> Result<(), PatchError> {
             len,
         });
     }
-    let at_once = Slack::find(space, &mappings).map_or(1, |s| s.calls());
+    let at_once = Slack::find(space, &mappings).map_or(1, |s| calls_in(&s).max(1));
     for some in areas.chunks(at_once) {
         let calls: Vec<Call> = some.iter().map(Area::call).collect();
         let done = || {

@@ -12,6 +12,7 @@ mod modules;
 mod owner;
 mod ptrace;
 mod restore;
+mod slack;
 mod space;
 mod threads;
 

@@ -15,6 +15,8 @@ use std::ops::Range;
 /// Windows an arena may say it has: as many as fit in 2 GiB of stubs.
 const MAX_WINDOWS: u64 = 1 << 24;
 
+const PAGE: u64 = 4096;
+
 /// What was put back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
@@ -46,8 +48,42 @@ impl Remnant {
     /// The arenas of a process.
     pub fn find(space: &Space) -> Result<Vec<Remnant>, PatchError> {
         let mappings = space.mappings()?;
-        let candidates = mappings.iter().filter(|m| m.executable && m.inode == 0);
-        Ok(candidates.filter_map(|m| Remnant::read(space, m)).collect())
+        let begins = |at: usize| mappings[at].executable && mappings[at].inode == 0;
+        let candidates = (0..mappings.len()).filter(|&at| begins(at));
+        let found = candidates.filter_map(|at| {
+            Remnant::read(space, &mappings[at])
+                .or_else(|| Remnant::half_made(space, &mappings[at..]))
+        });
+        Ok(found.collect())
+    }
+
+    /// An arena whose dwell was killed before it could write the header: empty code, directly followed
+    /// by data and a shared page.
+    fn half_made(space: &Space, mappings: &[Mapping]) -> Option<Remnant> {
+        let [code, data, owner, ..] = mappings else {
+            return None;
+        };
+        let is_arena = code.end == data.start
+            && data.writable
+            && data.inode == 0
+            && data.end == owner.start
+            && !owner.writable
+            && owner.path.starts_with("/dev/zero")
+            && owner.end - owner.start == PAGE;
+        let mut head = vec![0; PAGE as usize];
+        space.read(code.start, &mut head).ok()?;
+        let header = Header {
+            arena_len: owner.end - code.start,
+            code_len: code.end - code.start,
+            owner: owner.start,
+            ..Header::default()
+        };
+        let is_empty = head.iter().all(|&b| b == 0);
+        (is_arena && is_empty).then_some(Remnant {
+            address: code.start,
+            header,
+            windows: Vec::new(),
+        })
     }
 
     fn read(space: &Space, mapping: &Mapping) -> Option<Remnant> {

@@ -139,7 +139,7 @@ pub fn assert_pristine(pid: i32) -> usize {
         if path.starts_with('[') {
             continue;
         }
-        assert!(path.starts_with('/'), "left behind: {line}");
+        assert!(path.starts_with('/'), "left behind: {line} in\n{maps}");
         let (start, end) = fields[0].split_once('-').expect("a range");
         let start = u64::from_str_radix(start, 16).expect("hexadecimal");
         let end = u64::from_str_radix(end, 16).expect("hexadecimal");
