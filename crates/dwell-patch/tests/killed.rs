@@ -8,7 +8,7 @@ use dwell_patch::{Attachment, Hook, recover};
 use std::fs::File;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const FUNCTIONS: [&str; 6] = [
@@ -40,13 +40,30 @@ fn attacher() {
     }
 }
 
-fn spawn_attacher(pid: i32) -> std::process::Child {
-    Command::new(std::env::current_exe().expect("a path"))
+/// The test above as a process of its own.
+struct Attacher(Child);
+
+impl Attacher {
+    fn kill(&mut self) {
+        let _ = self.0.kill();
+        self.0.wait().expect("it is dead");
+    }
+}
+
+impl Drop for Attacher {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn_attacher(pid: i32) -> Attacher {
+    let child = Command::new(std::env::current_exe().expect("a path"))
         .args(["attacher", "--exact", "--ignored", "--nocapture"])
         .env(PID, pid.to_string())
         .stdout(Stdio::null())
         .spawn()
-        .expect("this program starts")
+        .expect("this program starts");
+    Attacher(child)
 }
 
 #[test]
@@ -63,8 +80,7 @@ fn killed_at_any_instant() {
         seed ^= seed << 17;
         let mut attacher = spawn_attacher(target.pid());
         std::thread::sleep(Duration::from_micros(20_000 + seed % 400_000));
-        attacher.kill().expect("it lives");
-        attacher.wait().expect("it is dead");
+        attacher.kill();
         // Nobody traces it and every thread runs: all of them can be parked.
         target.park();
         target.run();
@@ -127,8 +143,10 @@ fn quiet_without_an_owner() {
         assert!(Instant::now() < deadline, "it never counted");
         let total = arena_total(target.pid()).unwrap_or(0);
         if total > 0 {
-            attacher.kill().expect("it lives");
-            attacher.wait().expect("it is dead");
+            attacher.kill();
+            // A handler that was under way is through after this.
+            target.park();
+            target.run();
             if let Some(total) = arena_total(target.pid()).filter(|&t| t > 0) {
                 break total;
             }
