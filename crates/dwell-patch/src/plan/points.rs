@@ -56,15 +56,15 @@ fn returns(
     for (index, instruction) in instructions.iter().enumerate() {
         match instruction.flow_control() {
             FlowControl::Return => found.push(index),
-            FlowControl::UnconditionalBranch
-                if leaves(image, &inside, instruction.near_branch_target()) =>
-            {
-                found.push(index);
-            }
-            FlowControl::ConditionalBranch
-                if leaves(image, &inside, instruction.near_branch_target()) =>
-            {
-                return Err(Refusal::ConditionalTail);
+            branch @ (FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch) => {
+                let leaves = image.leaves(&inside, instruction.near_branch_target())?;
+                match branch {
+                    FlowControl::ConditionalBranch if leaves => {
+                        return Err(Refusal::ConditionalTail);
+                    }
+                    _ if leaves => found.push(index),
+                    _ => {}
+                }
             }
             FlowControl::IndirectBranch if !is_switch(instructions, index) => {
                 return Err(Refusal::IndirectJump);
@@ -76,14 +76,6 @@ fn returns(
         true => Err(Refusal::NoReturn),
         false => Ok(found),
     }
-}
-
-/// Whether a jump goes to another function. The compiler puts the unlikely part of a function
-/// elsewhere (`.cold`), which has frame information of its own but is no place where calls arrive:
-/// jumping there is not leaving, and what returns there is missed, so it is refused by the caller
-/// through `is_part`.
-fn leaves(image: &Image<'_>, inside: &std::ops::Range<u64>, target: u64) -> bool {
-    !inside.contains(&target) && image.starts().binary_search(&target).is_ok()
 }
 
 /// Whether an indirect jump dispatches a switch: the compiler computes its destination from a table

@@ -40,6 +40,9 @@ pub enum Refusal {
     /// The function has no place where it returns.
     #[error("it never returns")]
     NoReturn,
+    /// The compiler has put a part of it elsewhere, from where it comes back.
+    #[error("a part of it lies elsewhere")]
+    Split,
     /// A conditional jump out of the function.
     #[error("it leaves by a conditional jump")]
     ConditionalTail,
