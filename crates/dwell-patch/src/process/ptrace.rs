@@ -198,7 +198,8 @@ pub(super) fn bury(tid: pid_t) {
 
 fn wait(tid: pid_t, options: c_int) -> io::Result<Option<libc::siginfo_t>> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
-    let options = options | libc::__WALL | libc::WNOHANG;
+    // Only what this thread traces: a target that is our child would also tell us of its job control.
+    let options = options | libc::__WALL | libc::__WNOTHREAD | libc::WNOHANG;
     // SAFETY: the kernel fills the structure.
     let result =
         unsafe { libc::waitid(libc::P_PID, tid as libc::id_t, info.as_mut_ptr(), options) };
