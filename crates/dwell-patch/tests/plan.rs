@@ -33,7 +33,7 @@ fn branch_targets(path: &str) -> Vec<u64> {
         let instruction = line.split_once(":\t")?.1;
         let (mnemonic, operands) = instruction.split_once(char::is_whitespace)?;
         let is_branch = mnemonic.starts_with('j') || mnemonic == "call" || mnemonic == "bnd";
-        let target = operands.trim().split_whitespace().next()?;
+        let target = operands.split_whitespace().next()?;
         is_branch.then(|| u64::from_str_radix(target, 16).ok())?
     });
     targets.collect()
