@@ -109,6 +109,10 @@ rust() {
         rust_is_new_enough || rustup toolchain install stable --profile minimal --component rustfmt,clippy
         rust_is_new_enough || rustup default stable
         if ! has rustfmt || ! has cargo-clippy; then rustup component add rustfmt clippy; fi
+        # The agent, which runs inside targets, is compiled for bare x86-64: it must not use SSE.
+        if ! rustup target list --installed | grep x86_64-unknown-none >/dev/null; then
+            rustup target add x86_64-unknown-none
+        fi
     fi
     if ! rust_is_new_enough; then
         echo "install-deps: dwell needs Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml") or newer; install it with rustup (https://rustup.rs), then run this again" >&2

@@ -23,7 +23,7 @@ end_to_end() {
     local skip=() name
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
     local targets
-    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs | sed 's|/tests/| |; s|\.rs$||')
+    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs | sed 's|/tests/| |; s|\.rs$||')
     while read -r package target; do
         for try in 1 2; do
             if cargo test --locked --package "$package" --test "$target" -- --ignored --test-threads=1 "${skip[@]}" </dev/null; then

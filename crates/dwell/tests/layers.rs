@@ -8,10 +8,12 @@ use std::process::Command;
 /// The level of each crate; a crate may use those of lower levels.
 const LEVELS: &[(&str, u32)] = &[
     ("dwell-abi", 0),
+    ("dwell-agent", 0),
     ("dwell-elf", 0),
     ("dwell-recording", 0),
     ("dwell-symbols", 1),
     ("dwell-collector", 1),
+    ("dwell-patch", 1),
     ("dwell-analysis", 1),
     ("dwell-report", 2),
     ("dwell", 3),

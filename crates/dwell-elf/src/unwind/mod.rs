@@ -9,10 +9,12 @@ mod collect;
 mod convert;
 mod derive;
 mod expression;
+mod functions;
 mod gaps;
 mod sections;
 mod table;
 
+pub use functions::FunctionRange;
 pub use sections::CfiSections;
 pub(crate) use sections::Slice;
 pub use table::UnwindTable;

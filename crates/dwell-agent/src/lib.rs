@@ -1,0 +1,15 @@
+//! What runs inside a target, and what both sides agree on.
+//!
+//! The agent is free-standing: no libc, no allocator, no SSE, no data of its own, no relocations, so
+//! it can be mapped anywhere in any process. [`CODE`] is the agent as bytes; `layout` is how dwell
+//! tells it what to do.
+#![cfg_attr(not(test), no_std)]
+
+#[allow(dead_code)] // compiled here for its tests; what runs is in `CODE`
+mod count;
+pub mod layout;
+
+/// The agent's code, position-independent.
+pub const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));
+
+include!(concat!(env!("OUT_DIR"), "/blob_entries.rs"));

@@ -1,0 +1,179 @@
+//! The memory we add to a target: where it may be, and what is where in it.
+//!
+//! ```text
+//! code, executable:  header | patched windows | the agent | stubs
+//! data, writable:    link | counters, one stripe after another
+//! owner, shared:     one page with the owner's word
+//! ```
+use super::space::Mapping;
+use dwell_agent::layout::{Header, Link, PatchedWindow};
+use std::mem::size_of;
+use std::ops::Range;
+
+const PAGE: u64 = 4096;
+/// A jump reaches 2 GiB; some is left for the arena itself.
+const REACH: u64 = (2 << 30) - (64 << 20);
+/// Distance kept from other mappings, so that what grows or is placed next to them still may.
+const MARGIN: u64 = 64 << 10;
+/// Kept free above the heap.
+const HEAP_ROOM: u64 = 1 << 30;
+/// A gap wider than this parts a program and its heap from the libraries.
+const WIDE: u64 = 64 << 30;
+/// Lowest address that may be mapped (`vm.mmap_min_addr`).
+const LOWEST: u64 = 64 << 10;
+/// Past the highest address that a program may map.
+const HIGHEST: u64 = 0x7fff_ffff_f000;
+/// A link takes a cache line, so that it shares none with counters.
+const LINK_SPACE: u64 = 64;
+const CACHE_LINE: u64 = 64;
+
+/// Sizes and offsets of an arena.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    pub agent: u64,
+    pub stubs: u64,
+    pub code_len: u64,
+    pub counters: u64,
+    pub stride: u64,
+    pub stripe_bits: u32,
+    pub data_len: u64,
+}
+
+impl Layout {
+    pub fn new(windows: usize, sites: usize, stub_bytes: usize, stripe_bits: u32) -> Layout {
+        let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
+        let agent = (table as u64).next_multiple_of(CACHE_LINE);
+        let stubs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
+        let code_len = (stubs + stub_bytes as u64).next_multiple_of(PAGE);
+        const { assert!(size_of::<Link>() as u64 <= LINK_SPACE) };
+        let stride = (sites as u64 * 8).next_multiple_of(CACHE_LINE);
+        let counters = code_len + LINK_SPACE;
+        let data_len = (LINK_SPACE + (stride << stripe_bits)).next_multiple_of(PAGE);
+        Layout {
+            agent,
+            stubs,
+            code_len,
+            counters,
+            stride,
+            stripe_bits,
+            data_len,
+        }
+    }
+
+    /// Offset of the owner's page.
+    pub fn owner(&self) -> u64 {
+        self.code_len + self.data_len
+    }
+
+    /// Bytes of the whole.
+    pub fn len(&self) -> u64 {
+        self.owner() + PAGE
+    }
+}
+
+/// Stripes for a machine's processors: twice as many, so that two running threads seldom meet.
+pub(super) fn stripe_bits() -> u32 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    (2 * processors)
+        .next_power_of_two()
+        .trailing_zeros()
+        .clamp(1, 6)
+}
+
+/// A free place of `len` bytes within a jump's reach of all of `near`, as close as may be.
+pub(super) fn place(mappings: &[Mapping], near: &Range<u64>, len: u64) -> Option<u64> {
+    let reach = near.end.saturating_sub(REACH)..near.start.saturating_add(REACH);
+    let gaps = gaps(mappings).into_iter().filter_map(|gap| {
+        let start = gap
+            .start
+            .max(reach.start)
+            .max(LOWEST)
+            .next_multiple_of(PAGE);
+        let end = gap.end.min(reach.end).min(HIGHEST);
+        let last = end.checked_sub(len)? & !(PAGE - 1);
+        (start <= last).then_some(start..last)
+    });
+    // In each gap the end that is nearer.
+    let places = gaps.map(|g| if g.end < near.start { g.end } else { g.start });
+    // Below rather than above: programs grow upwards.
+    let distance = |p: u64| {
+        if p < near.start {
+            near.start - p
+        } else {
+            p.saturating_sub(near.end)
+        }
+    };
+    places.min_by_key(|&p| (p >= near.start, distance(p)))
+}
+
+/// Free address ranges, less what is kept free.
+fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
+    let mut gaps = Vec::new();
+    let mut free_from = 0;
+    for (index, mapping) in mappings.iter().enumerate() {
+        // A stack grows down into the gap below it.
+        let grows = mapping.path == "[stack]";
+        if mapping.start > free_from && !grows {
+            gaps.push(free_from..mapping.start.saturating_sub(MARGIN));
+        }
+        // Where a heap is, or, above a program without one, will be.
+        let next = mappings.get(index + 1).map_or(HIGHEST, |m| m.start);
+        let is_wide = next.saturating_sub(mapping.end) > WIDE;
+        let room = if is_wide || mapping.path == "[heap]" {
+            HEAP_ROOM
+        } else {
+            MARGIN
+        };
+        free_from = mapping.end.saturating_add(room);
+    }
+    gaps.push(free_from..HIGHEST);
+    gaps.retain(|g| g.start < g.end);
+    gaps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mapping(start: u64, end: u64, path: &str) -> Mapping {
+        Mapping {
+            start,
+            end,
+            executable: false,
+            writable: false,
+            file_offset: 0,
+            device: String::new(),
+            inode: 0,
+            path: path.into(),
+        }
+    }
+
+    #[test]
+    fn a_place_is_free_near_and_not_where_the_heap_grows() {
+        let exe = mapping(0x5555_5555_4000, 0x5555_5556_0000, "/exe");
+        let heap = mapping(0x5555_5556_0000, 0x5555_5560_0000, "[heap]");
+        let near = exe.start..exe.end;
+        let found = place(&[exe, heap], &near, 0x4000).expect("room");
+        assert_eq!(found, 0x5555_5555_4000 - MARGIN - 0x4000);
+    }
+
+    #[test]
+    fn below_a_fixed_program_there_is_little_room() {
+        let exe = mapping(0x40_0000, 0x50_0000, "/exe");
+        let heap = mapping(0x60_0000, 0x70_0000, "[heap]");
+        let near = exe.start..exe.end;
+        let small = place(&[exe.clone(), heap.clone()], &near, 0x10_0000).expect("room");
+        assert!(small < exe.start, "{small:#x}");
+        let large = place(&[exe, heap], &near, 0x80_0000).expect("room");
+        assert_eq!(large, 0x70_0000 + HEAP_ROOM);
+    }
+
+    #[test]
+    fn nothing_farther_than_a_jump() {
+        let low = mapping(0x40_0000, 0x50_0000, "/exe");
+        let wall = mapping(LOWEST, 0x3f_0000, "");
+        let blocks = mapping(0x50_0000, 0x1_0000_0000, "");
+        let near = low.start..low.end;
+        assert_eq!(place(&[wall, low, blocks], &near, 0x1000), None);
+    }
+}

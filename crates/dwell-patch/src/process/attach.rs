@@ -1,0 +1,534 @@
+//! Patches a running process.
+use super::arena::{self, Layout};
+use super::contexts::saved;
+use super::modules::{Module, Probe};
+use super::owner::{self, Owner};
+use super::restore::{Remnant, Restored, restore, restore_children};
+use super::space::Space;
+use super::threads::Threads;
+use super::{PatchError, Pause, borrow, while_stopped};
+use crate::Hook;
+use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
+use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
+use std::ops::Range;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// A function a probe named, and whether it was patched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// Index of the probe.
+    pub probe: usize,
+    /// The file.
+    pub path: String,
+    /// Stated address of the function.
+    pub function: u64,
+    /// Why it was not patched.
+    pub refusal: Option<Refusal>,
+    counter: Option<Counter>,
+}
+
+/// Where a spot's count is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counter {
+    address: u64,
+    stride: u64,
+    stripes: u64,
+}
+
+/// A patched process.
+pub struct Attachment {
+    space: Space,
+    spots: Vec<Spot>,
+    arenas: Vec<Remnant>,
+    pause: Pause,
+    owner: Option<Owner>,
+    detached: bool,
+}
+
+impl Attachment {
+    /// Patches a process. What an earlier dwell left behind is restored first.
+    pub fn new(pid: i32, probes: &[Probe]) -> Result<Attachment, PatchError> {
+        let space = Space::open(pid)?;
+        let mut left_behind = Remnant::find(&space)?;
+        left_behind.retain(|r| !owner::lives(&space, r.header.owner));
+        restore(&space, &left_behind)?;
+        let mut attachment = Attachment {
+            space,
+            spots: Vec::new(),
+            arenas: Vec::new(),
+            pause: Pause::default(),
+            owner: None,
+            detached: false,
+        };
+        let patches = attachment.prepare(probes)?;
+        // From here on an error leaves arenas, which dropping the attachment removes.
+        attachment.apply(patches)?;
+        Ok(attachment)
+    }
+
+    /// The functions that the probes named, each with its fate.
+    pub fn spots(&self) -> &[Spot] {
+        &self.spots
+    }
+
+    /// What attaching cost the process.
+    pub fn pause(&self) -> Pause {
+        self.pause
+    }
+
+    /// Whether the agent will notice our end. Without `CAP_SYS_ADMIN` or `CAP_CHECKPOINT_RESTORE` it
+    /// cannot.
+    pub fn is_owned(&self) -> bool {
+        self.owner.is_some()
+    }
+
+    /// The count of each spot, 0 for those refused. None once the process has ended or become another
+    /// program.
+    pub fn counts(&self) -> Option<Vec<u64>> {
+        self.spots.iter().map(|spot| self.count(spot)).collect()
+    }
+
+    fn count(&self, spot: &Spot) -> Option<u64> {
+        let Some(counter) = spot.counter else {
+            return Some(0);
+        };
+        let stripe = |s| {
+            self.space
+                .read_u64(counter.address + s * counter.stride)
+                .ok()
+        };
+        (0..counter.stripes).map(stripe).sum()
+    }
+
+    /// Gives the process, and the children it has forked, their own code back.
+    pub fn detach(mut self) -> Result<Restored, PatchError> {
+        self.undo()
+    }
+
+    fn undo(&mut self) -> Result<Restored, PatchError> {
+        self.detached = true;
+        let arenas = std::mem::take(&mut self.arenas);
+        let space = &self.space;
+        let mut restored = restore(space, &arenas);
+        if let Ok(restored) = &mut restored {
+            restored.children = restore_children(space.pid, &arenas);
+        }
+        // An exec, or the end of the process, has removed everything already.
+        if let Err(PatchError::Ended(_)) = restored {
+            restored = Ok(Restored::default());
+        }
+        self.owner = None;
+        restored
+    }
+
+    /// Plans, maps arenas and fills them: all that needs no pause.
+    fn prepare(&mut self, probes: &[Probe]) -> Result<Vec<Patch>, PatchError> {
+        let mappings = self.space.mappings()?;
+        let mut patches = Vec::new();
+        for module in Module::all(&self.space, &mappings, probes)? {
+            let image = module.image()?;
+            let wanted = module.requests(&image, probes);
+            if wanted.is_empty() {
+                continue;
+            }
+            let requests: Vec<Request> = wanted.iter().map(|w| w.1).collect();
+            let mut plan = plan::plan(&image, &requests);
+            self.refuse_restartable(&module, &image, &mut plan);
+            let first = self.spots.len();
+            self.spots
+                .extend(wanted.iter().map(|(probe, request)| Spot {
+                    probe: *probe,
+                    path: module.path.clone(),
+                    function: request.function,
+                    refusal: None,
+                    counter: None,
+                }));
+            for &(request, refusal) in &plan.refused {
+                self.spots[first + request].refusal = Some(refusal);
+            }
+            if plan.windows.is_empty() {
+                continue;
+            }
+            let hooks: Vec<Hook> = wanted.iter().map(|w| probes[w.0].hook).collect();
+            patches.extend(self.prepare_module(&module, &plan, &hooks, first)?);
+        }
+        Ok(patches)
+    }
+
+    /// A thread that leaves a restartable sequence for a stub would not be restarted.
+    fn refuse_restartable(&self, module: &Module, image: &plan::Image<'_>, plan: &mut Plan) {
+        let sequences = restartable(&self.space, module, image);
+        if sequences.is_empty() {
+            return;
+        }
+        let mut refused = Vec::new();
+        plan.windows.retain(|window| {
+            let start = window.start().wrapping_add(module.bias);
+            let end = window.inside().end.wrapping_add(module.bias);
+            let touches = sequences.iter().any(|s| s.start < end && start < s.end);
+            if touches {
+                refused.extend(
+                    window
+                        .sites
+                        .iter()
+                        .map(|s| (s.request, Refusal::Restartable)),
+                );
+            }
+            !touches
+        });
+        plan.refused.extend(refused);
+    }
+
+    /// Maps an arena for a module and writes everything into it. One arena a module: simple, and a
+    /// library that goes away takes nothing of others with it.
+    fn prepare_module(
+        &mut self,
+        module: &Module,
+        plan: &Plan,
+        hooks: &[Hook],
+        first_spot: usize,
+    ) -> Result<Vec<Patch>, PatchError> {
+        let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
+        let bits = arena::stripe_bits();
+        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits);
+        let Some(address) = self.map_arena(module, &layout)? else {
+            for window in &plan.windows {
+                for site in &window.sites {
+                    self.spots[first_spot + site.request].refusal = Some(Refusal::OutOfReach);
+                }
+            }
+            return Ok(Vec::new());
+        };
+        let owner = self.owner_word(address, &layout);
+        let link = Link {
+            counters: address + layout.counters,
+            stride: layout.stride,
+            stripe_bits: u64::from(layout.stripe_bits),
+            owner,
+        };
+        let hook_site = |request: usize| HookSite {
+            hook: hooks[request],
+            number: request as u64,
+            link: address + layout.code_len,
+            counters: link.counters,
+            stride: layout.stride as u32,
+            stripe_bits: layout.stripe_bits,
+            agent: address + layout.agent,
+        };
+        let mut stubs = Vec::new();
+        let mut patches = Vec::new();
+        for window in &plan.windows {
+            let at = address + layout.stubs + stubs.len() as u64;
+            match plan::assemble(window, module.bias, at, |n| {
+                hook_site(window.sites[n].request)
+            }) {
+                Ok(stub) => {
+                    stubs.extend(&stub.bytes);
+                    stubs.resize(stubs.len().next_multiple_of(16), 0xcc);
+                    patches.push(Patch::new(module, window, stub, first_spot));
+                }
+                Err(_) => {
+                    for site in &window.sites {
+                        self.spots[first_spot + site.request].refusal = Some(Refusal::OutOfReach);
+                    }
+                }
+            }
+        }
+        self.keep_whole(&mut patches);
+        for (request, _) in hooks.iter().enumerate() {
+            let spot = &mut self.spots[first_spot + request];
+            if spot.refusal.is_none() {
+                let address = link.counters + request as u64 * 8;
+                let stripes = 1 << layout.stripe_bits;
+                spot.counter = Some(Counter {
+                    address,
+                    stride: layout.stride,
+                    stripes,
+                });
+            }
+        }
+        self.fill_arena(address, &layout, &link, &stubs, &patches)?;
+        Ok(patches)
+    }
+
+    /// Drops the patches of requests that are refused in part.
+    fn keep_whole(&mut self, patches: &mut Vec<Patch>) {
+        let spots = &self.spots;
+        patches.retain(|p| p.spots.iter().any(|&s| spots[s].refusal.is_none()));
+    }
+
+    /// None when there is no room.
+    fn map_arena(&mut self, module: &Module, layout: &Layout) -> Result<Option<u64>, PatchError> {
+        /// The process maps memory too, and may come first.
+        const TRIES: usize = 5;
+        let mut failure = None;
+        for _ in 0..TRIES {
+            let mappings = self.space.mappings()?;
+            let Some(address) = arena::place(&mappings, &module.code, layout.len()) else {
+                return Ok(None);
+            };
+            let area = |offset: u64, len: u64, protection: i32, sharing: i32| borrow::Area {
+                address: address + offset,
+                len,
+                protection,
+                sharing,
+            };
+            let executable = libc::PROT_READ | libc::PROT_EXEC;
+            let writable = libc::PROT_READ | libc::PROT_WRITE;
+            let areas = [
+                area(0, layout.code_len, executable, libc::MAP_PRIVATE),
+                area(
+                    layout.code_len,
+                    layout.data_len,
+                    writable,
+                    libc::MAP_PRIVATE,
+                ),
+                // Shared, and so that only we write it.
+                area(layout.owner(), PAGE, libc::PROT_READ, libc::MAP_SHARED),
+            ];
+            if let Err(error) = borrow::map(&self.space, &areas) {
+                failure = Some(error);
+                continue;
+            }
+            let header = Header {
+                magic: MAGIC,
+                cookie: cookie(),
+                arena_len: layout.len(),
+                code_len: layout.code_len,
+                // Until it is held: nobody's, should we be killed.
+                owner: address + layout.owner(),
+                windows: 0,
+            };
+            self.write_header(address, &header)?;
+            self.arenas.push(Remnant {
+                address,
+                header,
+                windows: Vec::new(),
+            });
+            return Ok(Some(address));
+        }
+        failure.map_or(Ok(None), Err)
+    }
+
+    /// The address of the owner's word: of the first arena's page for all.
+    fn owner_word(&mut self, address: u64, layout: &Layout) -> u64 {
+        let first = self.arenas[0].header.owner;
+        if self.owner.is_none() && self.arenas.len() == 1 {
+            self.owner = Owner::hold(&self.space, address + layout.owner(), PAGE).ok();
+        }
+        let word = if self.owner.is_some() { first } else { 0 };
+        if let Some(arena) = self.arenas.last_mut() {
+            arena.header.owner = word;
+        }
+        word
+    }
+
+    fn write_header(&self, address: u64, header: &Header) -> Result<(), PatchError> {
+        let words = [
+            header.magic,
+            header.cookie,
+            header.arena_len,
+            header.code_len,
+            header.owner,
+            header.windows,
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.space.write(address, &bytes)
+    }
+
+    fn fill_arena(
+        &mut self,
+        address: u64,
+        layout: &Layout,
+        link: &Link,
+        stubs: &[u8],
+        patches: &[Patch],
+    ) -> Result<(), PatchError> {
+        let words = [link.counters, link.stride, link.stripe_bits, link.owner];
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.space.write(address + layout.code_len, &bytes)?;
+        self.space
+            .write(address + layout.agent, dwell_agent::CODE)?;
+        self.space.write(address + layout.stubs, stubs)?;
+        let windows: Vec<PatchedWindow> = patches.iter().map(Patch::window).collect();
+        let mut table = Vec::with_capacity(windows.len() * size_of::<PatchedWindow>());
+        for window in &windows {
+            table.extend(window.address.to_le_bytes());
+            table.extend(window.original);
+            table.extend(window.jump);
+            table.extend(window.padding);
+        }
+        self.space
+            .write(address + size_of::<Header>() as u64, &table)?;
+        let Some(arena) = self.arenas.last_mut() else {
+            return Ok(());
+        };
+        arena.header.windows = windows.len() as u64;
+        arena.windows = windows;
+        let header = arena.header;
+        self.write_header(address, &header)
+    }
+
+    /// Writes the jumps, all threads held.
+    fn apply(&mut self, mut patches: Vec<Patch>) -> Result<(), PatchError> {
+        if patches.is_empty() {
+            return Ok(());
+        }
+        patches.sort_by_key(|p| p.start);
+        let mut pause = Pause::default();
+        let space = &self.space;
+        let changed = while_stopped(space, &mut pause, |threads| {
+            let (sound, changed) = check(space, &patches);
+            if !move_threads(space, threads, &sound)? {
+                return Ok(None);
+            }
+            for patch in sound {
+                space.write(patch.start, &patch.jump)?;
+            }
+            Ok(Some(changed))
+        })?;
+        self.pause = pause;
+        let changed = changed.ok_or(PatchError::NeverClear(self.space.pid))?;
+        for (spot, refusal) in changed {
+            self.spots[spot].refusal = Some(refusal);
+            self.spots[spot].counter = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        if !self.detached {
+            // Nobody is left to tell; a later attachment finds what remains.
+            let _ = self.undo();
+        }
+    }
+}
+
+const PAGE: u64 = 4096;
+
+/// A window in memory.
+struct Patch {
+    start: u64,
+    /// Its displaced bytes.
+    original: Vec<u8>,
+    jump: [u8; JUMP_LEN],
+    inside: Range<u64>,
+    moved: Vec<(u64, u64)>,
+    spots: Vec<usize>,
+}
+
+impl Patch {
+    fn new(module: &Module, window: &Window, stub: plan::Stub, first_spot: usize) -> Patch {
+        let start = window.start().wrapping_add(module.bias);
+        let inside = window.inside();
+        let original = module.bytes(window.start(), (inside.end - window.start()) as usize);
+        // The arena was placed within reach.
+        let distance = stub.address.wrapping_sub(start + JUMP_LEN as u64) as u32;
+        let mut jump = [0xe9, 0, 0, 0, 0];
+        jump[1..].copy_from_slice(&distance.to_le_bytes());
+        Patch {
+            start,
+            original,
+            jump,
+            inside: inside.start.wrapping_add(module.bias)..inside.end.wrapping_add(module.bias),
+            moved: stub.moved,
+            spots: window
+                .sites
+                .iter()
+                .map(|s| first_spot + s.request)
+                .collect(),
+        }
+    }
+
+    fn window(&self) -> PatchedWindow {
+        let mut window = PatchedWindow {
+            address: self.start,
+            jump: self.jump,
+            ..Default::default()
+        };
+        window.original.copy_from_slice(&self.original[..JUMP_LEN]);
+        window
+    }
+
+    /// Where a thread goes on that stands in the middle of the window.
+    fn moved(&self, pc: u64) -> Option<u64> {
+        self.moved.iter().find(|m| m.0 == pc).map(|m| m.1)
+    }
+}
+
+/// The patches whose bytes are those of the file, and the spots of the others.
+fn check<'p>(space: &Space, patches: &'p [Patch]) -> (Vec<&'p Patch>, Vec<(usize, Refusal)>) {
+    let mut sound = Vec::new();
+    let mut changed = Vec::new();
+    for patch in patches {
+        let mut now = vec![0; patch.original.len()];
+        let refusal = match space.read(patch.start, &mut now) {
+            Ok(()) if now == patch.original => {
+                sound.push(patch);
+                continue;
+            }
+            Ok(()) => Refusal::Changed,
+            Err(_) => Refusal::Unmapped,
+        };
+        changed.extend(patch.spots.iter().map(|&s| (s, refusal)));
+    }
+    (sound, changed)
+}
+
+/// Moves every thread that stands in the middle of a window, or will return there from a signal
+/// handler, to the same instruction in the stub. False when one cannot be moved: then none was harmed,
+/// and it is tried again.
+fn move_threads(space: &Space, threads: &Threads, patches: &[&Patch]) -> Result<bool, PatchError> {
+    let mappings = space.mappings()?;
+    let patch_at = |pc: u64| {
+        let next = patches.partition_point(|p| p.start < pc);
+        patches[..next].last().filter(|p| p.inside.contains(&pc))
+    };
+    for held in threads.held() {
+        if let Some(patch) = patch_at(held.at.pc) {
+            let moved = patch
+                .moved(held.at.pc)
+                .is_some_and(|pc| threads.set_pc(held, pc));
+            if !moved {
+                return Ok(false);
+            }
+        }
+        for context in saved(space, &mappings, held.at) {
+            let Some(patch) = patch_at(context.pc) else {
+                continue;
+            };
+            let Some(pc) = patch.moved(context.pc) else {
+                return Ok(false);
+            };
+            space.write(context.slot, &pc.to_le_bytes())?;
+        }
+    }
+    Ok(true)
+}
+
+/// Actual addresses of a module's restartable sequences and of where they are aborted to.
+fn restartable(space: &Space, module: &Module, image: &plan::Image<'_>) -> Vec<Range<u64>> {
+    const ENTRY: u64 = 32;
+    let Some(section) = image.file().section("__rseq_cs") else {
+        return Vec::new();
+    };
+    let table = section.stated_address().wrapping_add(module.bias);
+    let mut found = Vec::new();
+    for entry in (table..table.saturating_add(section.size())).step_by(ENTRY as usize) {
+        let word = |at: u64| space.read_u64(entry + at).unwrap_or(0);
+        let (start, len, abort) = (word(8), word(16), word(24));
+        found.push(start..start.saturating_add(len));
+        // The kernel checks the four bytes before.
+        found.push(abort.saturating_sub(4)..abort.saturating_add(1));
+    }
+    found
+}
+
+fn cookie() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
+}

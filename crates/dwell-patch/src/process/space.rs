@@ -1,0 +1,147 @@
+//! The memory of a process: what is mapped where, and its bytes.
+use super::PatchError;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mapping {
+    pub start: u64,
+    pub end: u64,
+    pub executable: bool,
+    pub writable: bool,
+    pub file_offset: u64,
+    pub device: String,
+    pub inode: u64,
+    pub path: String,
+}
+
+impl Mapping {
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let permissions = fields.next()?;
+        let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+        let device = fields.next()?.to_owned();
+        let inode = fields.next()?.parse().ok()?;
+        Some(Mapping {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            executable: permissions.as_bytes().get(2) == Some(&b'x'),
+            writable: permissions.as_bytes().get(1) == Some(&b'w'),
+            file_offset,
+            device,
+            inode,
+            path: fields.next().unwrap_or_default().trim_start().to_owned(),
+        })
+    }
+}
+
+/// The threads of a process that have not ended.
+pub(super) fn threads(pid: i32) -> Result<Vec<i32>, PatchError> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).map_err(|_| PatchError::Ended(pid))?;
+    let numbers = tasks.filter_map(|t| t.ok()?.file_name().to_str()?.parse().ok());
+    Ok(numbers.collect())
+}
+
+/// The value of a field of `/proc/PID/task/TID/status`.
+pub(super) fn status_field(pid: i32, tid: i32, name: &str) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let line = text
+        .lines()
+        .find(|l| l.starts_with(name) && l[name.len()..].starts_with(':'))?;
+    Some(line[name.len() + 1..].trim().to_owned())
+}
+
+/// Whether a thread is dead, waiting to be buried.
+pub(super) fn is_zombie(pid: i32, tid: i32) -> bool {
+    status_field(pid, tid, "State").is_none_or(|s| s.starts_with(['Z', 'X']))
+}
+
+/// A process' memory. It stays that of the program that ran when this was opened: after an exec it
+/// reads as empty.
+pub(super) struct Space {
+    pub pid: i32,
+    memory: File,
+}
+
+impl Space {
+    pub fn open(pid: i32) -> Result<Self, PatchError> {
+        let path = Self::folder(pid)?.join("mem");
+        let memory = OpenOptions::new().read(true).write(true).open(path);
+        let memory = memory.map_err(|error| PatchError::NotAllowed { pid, error })?;
+        Ok(Space { pid, memory })
+    }
+
+    /// The folder of a live thread: when the first thread has ended, `/proc/PID` knows no memory.
+    fn folder(pid: i32) -> Result<PathBuf, PatchError> {
+        let tids = threads(pid)?;
+        let live = tids.into_iter().find(|&tid| !is_zombie(pid, tid));
+        let tid = live.ok_or(PatchError::Ended(pid))?;
+        Ok(PathBuf::from(format!("/proc/{pid}/task/{tid}")))
+    }
+
+    /// What is mapped, by address.
+    pub fn mappings(&self) -> Result<Vec<Mapping>, PatchError> {
+        let path = Self::folder(self.pid)?.join("maps");
+        let bytes = fs::read(path).map_err(|_| PatchError::Ended(self.pid))?;
+        Ok(String::from_utf8_lossy(&bytes)
+            .lines()
+            .filter_map(Mapping::parse)
+            .collect())
+    }
+
+    /// A file that is mapped, also when it was deleted or lies in another mount namespace.
+    pub fn open_mapped(&self, mapping: &Mapping) -> io::Result<File> {
+        let link = format!(
+            "/proc/{}/map_files/{:x}-{:x}",
+            self.pid, mapping.start, mapping.end
+        );
+        File::open(link).or_else(|_| File::open(format!("/proc/{}/root{}", self.pid, mapping.path)))
+    }
+
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.memory.read_exact_at(bytes, address)
+    }
+
+    /// Reads as much as there is.
+    pub fn read_some(&self, address: u64, bytes: &mut [u8]) -> usize {
+        self.memory.read_at(bytes, address).unwrap_or(0)
+    }
+
+    pub fn read_u64(&self, address: u64) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.read(address, &mut bytes)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+
+    /// Writes, also where the process itself may not (its code becomes a copy of its own). Bytes
+    /// within one page are written at once.
+    pub fn write(&self, address: u64, bytes: &[u8]) -> Result<(), PatchError> {
+        let what = || {
+            format!(
+                "writing {} bytes at {address:#x} of process {}",
+                bytes.len(),
+                self.pid
+            )
+        };
+        self.memory
+            .write_all_at(bytes, address)
+            .map_err(|error| PatchError::Io {
+                what: what(),
+                error,
+            })
+    }
+}
+
+/// The mapping that contains an address.
+pub(super) fn mapping_at(mappings: &[Mapping], address: u64) -> Option<&Mapping> {
+    let next = mappings.partition_point(|m| m.start <= address);
+    mappings[..next].last().filter(|m| m.contains(address))
+}

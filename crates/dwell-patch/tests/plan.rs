@@ -1,0 +1,85 @@
+//! Plans for real files, next to what another disassembler says of them.
+use dwell_patch::plan::{self, Image, Place, Request, Window};
+use iced_x86::{Decoder, DecoderOptions, OpKind, Register};
+use std::process::Command;
+
+fn libc() -> String {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+    let line = maps
+        .lines()
+        .find(|l| l.contains("libc.so"))
+        .expect("this test uses libc");
+    line[line.find('/').expect("a path")..].to_owned()
+}
+
+fn plan_all(image: &Image<'_>, place: Place) -> (usize, plan::Plan) {
+    let mut functions: Vec<u64> = image.symbols().map(|s| s.address).collect();
+    functions.sort_unstable();
+    functions.dedup();
+    let requests: Vec<Request> = functions
+        .into_iter()
+        .map(|function| Request { function, place })
+        .collect();
+    (requests.len(), plan::plan(image, &requests))
+}
+
+/// Where direct jumps and calls go, according to objdump.
+fn branch_targets(path: &str) -> Vec<u64> {
+    let output = Command::new("objdump")
+        .args(["-d", "--no-show-raw-insn", path])
+        .output();
+    let text = String::from_utf8(output.expect("objdump runs").stdout).expect("text");
+    let targets = text.lines().filter_map(|line| {
+        let instruction = line.split_once(":\t")?.1;
+        let (mnemonic, operands) = instruction.split_once(char::is_whitespace)?;
+        let is_branch = mnemonic.starts_with('j') || mnemonic == "call" || mnemonic == "bnd";
+        let target = operands.split_whitespace().next()?;
+        is_branch.then(|| u64::from_str_radix(target, 16).ok())?
+    });
+    targets.collect()
+}
+
+#[test]
+fn no_branch_leads_into_a_window() {
+    let path = libc();
+    let data = std::fs::read(&path).expect("libc");
+    let image = Image::parse(&data).expect("an ELF file");
+    let targets = branch_targets(&path);
+    assert!(targets.len() > 10_000, "{} branches", targets.len());
+    for place in [Place::Entry, Place::Returns] {
+        let (wanted, plan) = plan_all(&image, place);
+        let share = 1.0 - plan.refused.len() as f64 / wanted as f64;
+        assert!(share > 0.9, "{place:?}: only {share:.3} can be patched");
+        let ends = plan.windows.iter().map(|w| w.inside().end);
+        let starts = plan.windows.iter().skip(1).map(Window::start);
+        assert!(
+            ends.zip(starts).all(|(end, next)| end <= next),
+            "windows overlap"
+        );
+        for target in &targets {
+            let index = plan.windows.partition_point(|w| w.start() <= *target);
+            let window = index.checked_sub(1).map(|i| &plan.windows[i]);
+            let enters = window.is_some_and(|w| w.inside().contains(target));
+            assert!(!enters, "{target:#x} lies in a window for {place:?}");
+        }
+    }
+}
+
+#[test]
+fn the_agent_uses_general_registers_only() {
+    let decoder = Decoder::with_ip(64, dwell_agent::CODE, 0, DecoderOptions::NONE);
+    let mut count = 0;
+    for instruction in decoder {
+        count += 1;
+        let registers = (0..instruction.op_count())
+            .filter(|&op| instruction.op_kind(op) == OpKind::Register)
+            .map(|op| instruction.op_register(op));
+        for register in registers {
+            assert!(
+                register == Register::None || register.is_gpr(),
+                "{register:?} is used"
+            );
+        }
+    }
+    assert!(count > 5, "{count} instructions");
+}
