@@ -22,19 +22,21 @@ done <tests/not-yet.txt
 end_to_end() {
     local skip=() name
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
-    local targets
+    local targets failed=()
     targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs | sed 's|/tests/| |; s|\.rs$||')
     while read -r package target; do
         for try in 1 2; do
             if cargo test --locked --package "$package" --test "$target" -- --ignored --test-threads=1 "${skip[@]}" </dev/null; then
                 break
             elif [ "$try" = 2 ]; then
-                return 1
+                failed+=("$target")
+                break
             fi
             step "$target failed; once more"
         done
     done <<<"$targets"
     printf '\nDoes not hold yet and was left out (tests/not-yet.txt): %s\n' "${not_yet[*]}"
+    [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 
 step "unit and integration tests"
