@@ -388,8 +388,14 @@ impl Recorder {
 
     /// True for what happened after the window. The stack of a wait that ended in it may come later.
     fn is_late(&self, record: &Record<'_>) -> bool {
+        let threads = &self.state.threads;
+        let owes = |tid| {
+            let thread = threads.id_of(tid).map(|id| threads.get(id));
+            thread.is_some_and(|thread| !thread.owed.is_empty())
+        };
         self.end_ns.is_some_and(|end| record.time() > end)
-            && record.kind() != events::RECORD_WAIT_STACK
+            && !matches!(record, Record::Stack(head, _)
+                if head.kind == events::RECORD_WAIT_STACK && owes(head.tid))
     }
 
     fn segment(&mut self) -> Result<Option<Tables>, CollectError> {
