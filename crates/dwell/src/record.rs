@@ -9,7 +9,7 @@ use dwell_collector::{
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Records, then prints the answer. It goes to standard error where a command was started, so that
 /// the command's own output stays clean.
@@ -75,7 +75,6 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
     let mut recorder = Recorder::start(options).context("cannot record")?;
     recorder.go()?;
     let mut display = ProgressLine::new(quiet || launches);
-    let begun = Instant::now();
     let mut threads = 0;
     let ended = loop {
         match recorder.step()? {
@@ -91,9 +90,10 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         }
     };
     display.clear();
-    let elapsed = begun.elapsed();
     let mut finished = recorder.finish()?;
     threads = threads.max(finished.threads());
+    let window = finished.writer.meta();
+    let elapsed = Duration::from_nanos(window.end_ns.saturating_sub(window.start_ns));
     if ended == Ended::Signal && !quiet && !launches {
         eprintln!("dwell: interrupted; finishing the recording");
     }
