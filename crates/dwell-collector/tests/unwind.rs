@@ -214,7 +214,7 @@ fn blocked_threads() {
         let target = Target::start(&program, &[shape]);
         let mut tally = Tally::default();
         for tid in target.tids() {
-            tally.add(&mut native, target.pid(), &target.stop(tid), shape);
+            tally.add(&mut native, target.pid(), &target.stop_asleep(tid), shape);
         }
         check(&tally, shape, framehop);
     }

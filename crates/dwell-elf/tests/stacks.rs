@@ -44,7 +44,7 @@ fn check(program: &Path, args: &[&str], expect: &Expect<'_>) {
         Vec::new()
     };
     for tid in target.tids() {
-        let thread = target.stop(tid);
+        let thread = target.stop_asleep(tid);
         let mut unwinders = Unwinders::new(thread.mappings());
         let full = compare(&mut unwinders, &thread, expect, args);
         if let Some((_, frames)) = by_eu_stack.iter().find(|(t, _)| *t == tid) {
@@ -338,7 +338,7 @@ fn go_by_frame_pointer() {
     let target = Target::start(&program, &[]);
     let mut found = 0;
     for tid in target.tids() {
-        let thread = target.stop(tid);
+        let thread = target.stop_asleep(tid);
         let mut unwinders = Unwinders::new(thread.mappings());
         let registers = thread.registers();
         let full = unwinders.full(&registers, &thread);

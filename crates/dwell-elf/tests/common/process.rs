@@ -140,9 +140,14 @@ impl Target {
         panic!("thread {tid} never sleeps");
     }
 
-    /// Attaches to a thread, stopped from then on.
-    pub fn stop(&self, tid: i32) -> Stopped {
+    /// Attaches to a thread that sleeps, stopped from then on.
+    pub fn stop_asleep(&self, tid: i32) -> Stopped {
         self.await_sleep(tid);
+        self.stop(tid)
+    }
+
+    /// Attaches to a thread wherever it is, stopped from then on.
+    pub fn stop(&self, tid: i32) -> Stopped {
         let tid = Pid::from_raw(tid);
         ptrace::seize(tid, ptrace::Options::empty()).expect("seize");
         ptrace::interrupt(tid).expect("interrupt");
