@@ -155,8 +155,11 @@ fn finish(
         if ptrace::resume(tid, 0).is_err() {
             return Ok(true);
         }
-        await_progress(tid, done);
-        let _ = ptrace::interrupt(tid);
+        // Asked to stop although it has stopped by itself, as a thread of a stopped process does at
+        // once, it would stop again before its next instruction, and so for ever.
+        if await_progress(tid, done) == Progress::Running {
+            let _ = ptrace::interrupt(tid);
+        }
         let signal = match next_stop(tid, begin) {
             Ok(ptrace::Status::Running) => return Ok(false),
             Ok(ptrace::Status::Signal(signal)) => signal,
@@ -174,16 +177,25 @@ fn finish(
     Ok(false)
 }
 
+/// What a borrowed thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Running,
+    Stopped,
+}
+
 /// Gives a thread time to make its call: stopped before it gets a processor, it would not get on.
-fn await_progress(tid: i32, done: &(impl Fn() -> Result<bool, PatchError> + Sync)) {
+fn await_progress(tid: i32, done: &(impl Fn() -> Result<bool, PatchError> + Sync)) -> Progress {
     let begin = Instant::now();
     let mut nap = HEAD_START;
     loop {
         std::thread::sleep(nap);
-        let is_running = ptrace::status(tid).is_ok_and(|s| s == ptrace::Status::Running);
+        if ptrace::status(tid).is_ok_and(|s| s != ptrace::Status::Running) {
+            return Progress::Stopped;
+        }
         let has_called = || done().is_ok_and(|done| done);
-        if !is_running || has_called() || begin.elapsed() > PROGRESS_LIMIT {
-            return;
+        if has_called() || begin.elapsed() > PROGRESS_LIMIT {
+            return Progress::Running;
         }
         nap = (nap * 2).min(Duration::from_millis(1));
     }
