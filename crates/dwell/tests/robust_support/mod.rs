@@ -218,7 +218,7 @@ pub fn lost_beyond_stacks(tables: &Tables) -> Vec<(&str, u64)> {
             let of_stacks = [
                 "wait_stacks_missing",
                 "stacks_not_scheduled",
-                "switches_not_seen",
+                "stacks_of_unseen_switches",
             ];
             n > 0 && !of_stacks.contains(&name)
         })
@@ -403,6 +403,8 @@ impl Terminal {
         let lead = || {
             // SAFETY: system calls without memory effects, on descriptor 0, which is the terminal.
             let result = unsafe {
+                // Whoever runs the tests in the background ignores it, and so would all they start.
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
                 libc::setsid();
                 libc::ioctl(0, libc::TIOCSCTTY, 0)
             };
@@ -412,7 +414,7 @@ impl Terminal {
                 Err(io::Error::last_os_error())
             }
         };
-        // SAFETY: the closure makes two system calls and allocates nothing.
+        // SAFETY: the closure makes system calls and allocates nothing.
         unsafe { command.pre_exec(lead) };
         let child = command.spawn().expect("spawn");
         let screen = std::sync::Arc::<std::sync::Mutex<Vec<u8>>>::default();
