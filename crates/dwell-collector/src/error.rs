@@ -1,12 +1,15 @@
 //! What can go wrong while recording, each with its remedy.
 use std::io;
 
+/// The remedy where the kernel wants more privilege.
+pub(crate) const PRIVILEGES: &str = "run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells what is missing";
+
 /// Why a recording could not be made or went wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The kernel refused the eBPF programs.
     #[error(
-        "the kernel refused to load dwell's eBPF programs: {0}\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells what is missing"
+        "the kernel refused to load dwell's eBPF programs: {0}\n  remedy: {PRIVILEGES}"
     )]
     Load(libbpf_rs::Error),
     /// A program could not be attached.

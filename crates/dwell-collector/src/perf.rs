@@ -1,5 +1,5 @@
 //! perf events: our own clock, and the kernel's reports of new executable mappings and of code of its own.
-use crate::error::CollectError;
+use crate::error::{CollectError, PRIVILEGES};
 use crate::kernel_code::KernelSymbol;
 use perf_event_open_sys::bindings::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_KSYMBOL,
@@ -9,8 +9,6 @@ use perf_event_open_sys::bindings::{
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 
-const REMEDY: &str =
-    "run as root or with CAP_PERFMON, or lower /proc/sys/kernel/perf_event_paranoid";
 /// Data pages of a ring of mapping reports: 256 KiB hold some 2 000 of them.
 const RING_PAGES: usize = 64;
 const PAGE: usize = 4096;
@@ -47,7 +45,7 @@ fn open(attr: &mut perf_event_attr, cpu: u32, what: &str) -> Result<OwnedFd, Col
         perf_event_open_sys::perf_event_open(attr, -1, cpu as i32, -1, PERF_FLAG_FD_CLOEXEC.into())
     };
     if fd < 0 {
-        return Err(CollectError::system(what, REMEDY));
+        return Err(CollectError::system(what, PRIVILEGES));
     }
     // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
@@ -73,7 +71,7 @@ pub fn set_period(clock: &OwnedFd, period_ns: u64) -> Result<(), CollectError> {
         0 => Ok(()),
         _ => Err(CollectError::system(
             "changing the period of a perf event",
-            REMEDY,
+            PRIVILEGES,
         )),
     }
 }

@@ -21,6 +21,8 @@ pub struct Process {
     pub root: Option<Arc<Root>>,
     renamed_at: u64,
     alive: u32,
+    /// A thread of it was followed: one that ended while we attached was never part of the recording.
+    followed: bool,
     dirty: bool,
     space_dirty: bool,
 }
@@ -119,6 +121,7 @@ impl Processes {
             root,
             renamed_at: 0,
             alive: 0,
+            followed: false,
             dirty: true,
             space_dirty: false,
         });
@@ -169,7 +172,9 @@ impl Processes {
 
     /// One more thread of a process lives.
     pub fn thread_begins(&mut self, id: u32) {
-        self.processes[id as usize].alive += 1;
+        let process = &mut self.processes[id as usize];
+        process.alive += 1;
+        process.followed = true;
     }
 
     /// A thread of a process died. True when it was the last: a leader may die before the others.
@@ -311,13 +316,17 @@ impl Processes {
     pub fn take_processes(&mut self) -> Vec<ProcessRow> {
         self.processes
             .iter_mut()
+            .filter(|p| p.followed)
             .filter_map(|p| std::mem::take(&mut p.dirty).then(|| p.row.clone()))
             .collect()
     }
 
     /// Mappings that are new since the last call.
     pub fn take_mappings(&mut self) -> Vec<MappingRow> {
-        std::mem::take(&mut self.new_mappings)
+        let processes = &self.processes;
+        self.new_mappings
+            .extract_if(.., |m| processes[m.process as usize].followed)
+            .collect()
     }
 }
 
