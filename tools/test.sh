@@ -23,10 +23,12 @@ end_to_end() {
     local skip=() name
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
     local targets failed=()
-    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs | sed 's|/tests/| |; s|\.rs$||')
-    while read -r package target; do
+    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs | sed 's|.*/||; s|\.rs$||')
+    while read -r target; do
         for try in 1 2; do
-            if cargo test --locked --package "$package" --test "$target" -- --ignored --test-threads=1 "${skip[@]}" </dev/null; then
+            # Of the whole workspace: for one package its dependencies would be compiled anew, with
+            # fewer features.
+            if cargo test --locked --workspace --test "$target" -- --ignored --test-threads=1 "${skip[@]}" </dev/null; then
                 break
             elif [ "$try" = 2 ]; then
                 failed+=("$target")

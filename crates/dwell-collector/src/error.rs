@@ -8,9 +8,7 @@ pub(crate) const PRIVILEGES: &str = "run as root, or with CAP_BPF, CAP_PERFMON a
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// The kernel refused the eBPF programs.
-    #[error(
-        "the kernel refused to load dwell's eBPF programs: {0}\n  remedy: {PRIVILEGES}"
-    )]
+    #[error("the kernel refused to load dwell's eBPF programs: {0}\n  remedy: {PRIVILEGES}")]
     Load(libbpf_rs::Error),
     /// A program could not be attached.
     #[error(

@@ -39,6 +39,14 @@ pub struct Processes {
     pub mappings_left_out: u64,
 }
 
+/// The ids of all processes there are.
+pub fn running() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
 fn read_link(path: String) -> String {
     fs::read_link(path)
         .map(|p| p.to_string_lossy().into_owned())

@@ -202,7 +202,9 @@ impl Recorder {
                     now,
                 )?;
             }
-            self.programs.add_target(pid)?;
+            if !matches!(self.options.target, Target::All) {
+                self.programs.add_target(pid)?;
+            }
         }
         if let (Some(_), Target::Command(words)) = (&self.launched, &self.options.target)
             && let Some(executable) = preload::find_command(&words[0])
@@ -231,7 +233,8 @@ impl Recorder {
             Target::Pids(pids) => pids.clone(),
             Target::Cgroup(path) => crate::cgroup::processes(path)?,
             Target::Command(_) => self.launched.iter().map(|l| l.pid).collect(),
-            Target::All => return Ok(Vec::new()),
+            // Read before the window begins: all their unwind tables can take seconds.
+            Target::All => return Ok(crate::processes::running()),
         };
         if !matches!(self.options.target, Target::Cgroup(_)) {
             for &pid in &pids {

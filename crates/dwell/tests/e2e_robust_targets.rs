@@ -44,7 +44,9 @@ fn the_whole_system() {
     let mixed = mixed(&folder);
     let before: Vec<u32> = all_tids();
     let begun = Instant::now();
-    let ran = recorder(&folder, &["-q", "-a", "--duration", "2s"]).end().good();
+    let ran = recorder(&folder, &["-q", "-a", "--duration", "2s"])
+        .end()
+        .good();
     assert_eq!(ran.stderr, "");
     eprintln!("2 s of the whole system: {:?}", begun.elapsed());
     let tables = load(folder.join("x.dwell"));

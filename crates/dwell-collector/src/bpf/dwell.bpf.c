@@ -51,7 +51,8 @@ static __always_inline const struct ModuleTable *table(u32 index)
 
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
-	return bpf_task_storage_get(&threads, task, 0, 0);
+	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
+	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 }
 
 static u32 next_slot;

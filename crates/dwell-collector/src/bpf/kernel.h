@@ -66,6 +66,7 @@ struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
 };
+struct bpf_local_storage;
 struct files_struct {
 	struct fdtable *fdt;
 };
@@ -97,6 +98,7 @@ struct task_struct {
 	struct pid *thread_pid;
 	char comm[16];
 	struct files_struct *files;
+	struct bpf_local_storage *bpf_storage;
 };
 struct timerqueue_node {
 	i64 expires;
