@@ -173,6 +173,7 @@ impl TablesBuilder {
                 reason: reason.to_owned(),
                 syscall: syscall.to_owned(),
                 pc: 0x5500_0000 + u64::from(site),
+                ..SiteRow::default()
             });
             site
         })
