@@ -121,8 +121,8 @@ impl<'a> Classifier<'a> {
 
     /// Without a known name: what the operation can only be, or what it is in the C library.
     fn by_operation(&self, site: &SiteRow, path: &[FunctionId]) -> Class {
-        let user = path.iter().filter(|f| !self.names.function(**f).kernel);
-        let leaf = user.last().map_or("", |f| self.name(*f));
+        let mut user = path.iter().filter(|f| !self.names.function(**f).kernel);
+        let leaf = user.next_back().map_or("", |f| self.name(*f));
         let in_libc = ["[libc.so", "[libc-", "[libpthread"]
             .iter()
             .any(|start| leaf.starts_with(start));

@@ -259,13 +259,13 @@ pub const KINDS: &[Kind] = &[
     above("Mutex::lock_without_safepoint_check", JAVA, "VM lock", Lock),
     above("PosixSemaphore::wait", JAVA, "VM thread", Idle),
     above("PosixSemaphore::timedwait", JAVA, "VM thread", Idle),
-    // CPython.
-    above("=take_gil*", PYTHON, "GIL", Lock),
-    above("=PyEval_RestoreThread", PYTHON, "GIL", Lock),
-    above("=PyEval_AcquireThread", PYTHON, "GIL", Lock),
+    // CPython: its locks are semaphores; those of a queue or a thread's end are for news.
+    top("=take_gil*", PYTHON, "GIL", Lock),
+    top("=PyEval_RestoreThread", PYTHON, "GIL", Lock),
+    top("=PyEval_AcquireThread", PYTHON, "GIL", Lock),
+    top("=queue_SimpleQueue_get*", PYTHON, "SimpleQueue", Idle),
     above("=PyMutex_Lock*", PYTHON, "PyMutex", Lock),
     Kind {
-        says: ByWakers,
         word: At(0),
         ..above(
             "=PyThread_acquire_lock_timed",
@@ -359,6 +359,9 @@ const PLUMBING: &[&str] = &[
     "[libjvm",
     "syscall",
     "runtime.",
+    "acquire_timed",
+    "lock_PyThread",
+    "PyThread_",
     "ObjectMonitor::",
     "ObjectSynchronizer::",
     "SharedRuntime::",
