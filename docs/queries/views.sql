@@ -41,6 +41,10 @@ CREATE OR REPLACE TEMP VIEW sites AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('sites')
 QUALIFY row_number() OVER (PARTITION BY site ORDER BY filename DESC, file_row_number DESC) = 1;
 
+CREATE OR REPLACE TEMP VIEW futexes AS
+SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('futexes')
+QUALIFY row_number() OVER (PARTITION BY futex ORDER BY filename DESC, file_row_number DESC) = 1;
+
 CREATE OR REPLACE TEMP VIEW mappings AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('mappings');
 

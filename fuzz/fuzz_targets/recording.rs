@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
     let Some((choice, bytes)) = data.split_first() else {
         return;
     };
-    match choice % 12 {
+    match choice % 13 {
         0 => segment::<ProcessRow>(bytes),
         1 => segment::<ThreadRow>(bytes),
         2 => segment::<MappingRow>(bytes),
@@ -38,6 +38,7 @@ fuzz_target!(|data: &[u8]| {
         8 => segment::<SampleRow>(bytes),
         9 => segment::<SliceRow>(bytes),
         10 => segment::<EventRow>(bytes),
+        11 => segment::<FutexRow>(bytes),
         _ => meta(bytes),
     }
 });

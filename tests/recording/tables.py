@@ -13,6 +13,7 @@ KEYS = {
     "frames": ("frame",),
     "symbols": ("frame", "depth"),
     "stacks": ("stack",),
+    "futexes": ("futex",),
     "sites": ("site",),
 }
 

@@ -108,9 +108,11 @@ class Format(Case):
     def test_every_id_resolves(self):
         tables = self.recording.tables
         known = {name: {row[name] for row in tables[table]} for name, table in [
-            ("process", "processes"), ("thread", "threads"), ("site", "sites"), ("stack", "stacks"), ("frame", "frames")]}
+            ("process", "processes"), ("thread", "threads"), ("site", "sites"), ("stack", "stacks"), ("frame", "frames"),
+            ("futex", "futexes")]}
         refers = [("threads", "process", "process"), ("mappings", "process", "process"), ("symbols", "frame", "frame"),
-                  ("sites", "thread", "thread"), ("site_times", "site", "site"), ("samples", "thread", "thread"),
+                  ("sites", "thread", "thread"), ("sites", "futex", "futex"), ("futexes", "process", "process"),
+                  ("site_times", "site", "site"), ("samples", "thread", "thread"),
                   ("samples", "stack", "stack"), ("samples", "site", "site"), ("slices", "thread", "thread"),
                   ("slices", "site", "site"), ("slices", "stack", "stack"), ("slices", "waker_thread", "thread"),
                   ("slices", "waker_stack", "stack"), ("events", "thread", "thread")]

@@ -85,6 +85,19 @@ c_consts! { emit_consts:
     /// A kernel thread: `nr` and `ip` mean nothing.
     pub const SITE_KTHREAD: u8 = 16;
 
+    /// `operation` of a site or a wait: it waits on a futex. 0 for anything else.
+    pub const FUTEX_CALL: u32 = 0x8000;
+    /// `operation`: the wait has a timeout.
+    pub const FUTEX_TIMED: u32 = 0x200;
+    /// `operation`: the futex is private to its process, as in the kernel's `FUTEX_PRIVATE_FLAG`.
+    pub const FUTEX_PRIVATE: u32 = 0x80;
+    /// `operation`: the bits that tell the command: one of futex(2), or one of the next two.
+    pub const FUTEX_COMMAND: u32 = 0x7f;
+    /// `operation`: futex_waitv(2).
+    pub const FUTEX_WAITV: u32 = 0x40;
+    /// `operation`: futex_wait(2).
+    pub const FUTEX_WAIT2: u32 = 0x41;
+
     /// Index of a counter in the `counters` map: records made, by kind (index = kind).
     pub const COUNTER_PRODUCED: u32 = 0;
     /// Records that did not fit the ring, by kind (index = 16 + kind).
@@ -135,7 +148,9 @@ c_struct! {
         /// For a waker: `WAKER_TASK` or `WAKER_IRQ` as far as the kernel side can tell.
         pub waker_kind: u8,
         /// Zero.
-        pub pad: [u8; 6],
+        pub pad: [u8; 2],
+        /// `RECORD_WAIT_STACK` on the way back to user space: what the system call returns.
+        pub result: i32,
         /// Name of the thread.
         pub comm: [u8; 16],
     }
@@ -158,7 +173,7 @@ c_struct! {
         pub ip: u64,
         /// User stack pointer, 0 for a preemption.
         pub sp: u64,
-        /// First argument of the system call.
+        /// First argument of the system call; of futex_waitv(2) the address of its first word.
         pub arg0: u64,
         /// Thread.
         pub tid: u32,
@@ -176,6 +191,8 @@ c_struct! {
         pub waker_tid: u32,
         /// Kernel pcs that follow.
         pub n_kernel: u16,
+        /// `FUTEX_*`.
+        pub operation: u16,
         /// `FD_*`.
         pub fd_kind: u8,
         /// `SITE_*`.
@@ -183,7 +200,7 @@ c_struct! {
         /// `WAKER_*`.
         pub waker_kind: u8,
         /// Zero.
-        pub pad: [u8; 7],
+        pub pad: [u8; 5],
         /// Name of the waker.
         pub waker_comm: [u8; 16],
     }
@@ -202,6 +219,8 @@ c_struct! {
         pub ip: u64,
         /// User stack pointer.
         pub sp: u64,
+        /// Address of the futex word it waits on, where `operation` is not 0.
+        pub futex: u64,
         /// Time asleep.
         pub blocked: u64,
         /// Time runnable.
@@ -214,6 +233,8 @@ c_struct! {
         pub install: u32,
         /// System call number, -1 outside.
         pub nr: i32,
+        /// `FUTEX_*`.
+        pub operation: u16,
         /// `FD_*`.
         pub fd_kind: u8,
         /// `SITE_*`.
@@ -221,7 +242,7 @@ c_struct! {
         /// Index of the slot.
         pub slot: u8,
         /// Zero.
-        pub pad: [u8; 5],
+        pub pad: [u8; 3],
     }
 }
 
@@ -262,6 +283,8 @@ c_struct! {
         pub ip: u64,
         /// The wait in progress: user stack pointer.
         pub sp: u64,
+        /// The wait in progress: address of the futex word, as in `SiteRecord`.
+        pub futex: u64,
         /// User registers, in the order of `RawRegs`, of a thread that is off the processor.
         pub regs: [u64; 17],
         /// Number of the wait in progress.
@@ -270,6 +293,10 @@ c_struct! {
         pub nr: i32,
         /// Exit code as wait(2) encodes it.
         pub exit_code: i32,
+        /// The wait in progress: `FUTEX_*`.
+        pub operation: u16,
+        /// Zero.
+        pub pad: [u8; 6],
         /// `STATE_*` of the stay in progress.
         pub state: u8,
         /// The wait in progress: `FD_*`.

@@ -15,6 +15,7 @@ pub mod groups;
 pub mod hottest;
 pub mod idle;
 pub mod index;
+pub mod locks;
 pub mod losses;
 pub mod names;
 pub mod profile;

@@ -3,6 +3,7 @@ use crate::intern::Place;
 use crate::launch::Launched;
 use crate::state::State;
 use dwell_recording::Writer;
+use dwell_recording::rows::FutexRow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -27,6 +28,14 @@ pub struct Unnamed {
     pub origin: Origin,
     /// Frame number and address.
     pub frames: Vec<(u32, u64)>,
+}
+
+/// Words in the data of one file that want the name of their variable.
+pub struct UnnamedFutexes {
+    /// Where the names are to be found.
+    pub origin: Origin,
+    /// The rows, to be written again with `symbol` and `offset`.
+    pub rows: Vec<FutexRow>,
 }
 
 /// Where names are to be found.
@@ -64,6 +73,19 @@ impl Finished {
     /// All frames that want a name.
     pub fn unnamed(&self) -> Vec<Unnamed> {
         unnamed(&self.state, 0..self.state.interner.places().len() as u32)
+    }
+
+    /// The words in a file's data that want the name of their variable, by file.
+    pub fn unnamed_futexes(&self) -> Vec<UnnamedFutexes> {
+        let mut by_module: BTreeMap<u32, Vec<FutexRow>> = BTreeMap::new();
+        for (module, row) in self.state.threads.futexes.in_modules() {
+            by_module.entry(*module).or_default().push(row.clone());
+        }
+        let group = |(module, rows): (u32, _)| UnnamedFutexes {
+            origin: origin(&self.state, MODULE, module.into()),
+            rows,
+        };
+        by_module.into_iter().map(group).collect()
     }
 
     /// Number of threads that were seen.

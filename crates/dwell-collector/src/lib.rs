@@ -11,6 +11,7 @@ mod cgroup;
 pub mod doctor;
 mod error;
 mod finished;
+mod futexes;
 mod intern;
 mod kernel_code;
 mod kernel_marks;
@@ -34,7 +35,7 @@ mod state;
 mod threads;
 
 pub use error::CollectError;
-pub use finished::{Finished, Origin, Unnamed};
+pub use finished::{Finished, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;
 pub use machine::clock_anchor;
 pub use programs::Clock;

@@ -62,6 +62,12 @@ impl Module {
         )
     }
 
+    /// Whether a stated address lies in data that the program can write.
+    pub fn has_data(&self, stated: u64) -> bool {
+        let mut data = self.segments.iter().filter(|s| s.writable);
+        data.any(|s| (s.stated_address..s.stated_end()).contains(&stated))
+    }
+
     /// A path by which this process can read the file now, however it is called elsewhere.
     pub fn readable_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))

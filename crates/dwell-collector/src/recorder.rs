@@ -582,6 +582,7 @@ fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::Reco
         writer.append(rows.mappings),
         writer.append(rows.frames),
         writer.append(rows.stacks),
+        writer.append(rows.futexes),
         writer.append(rows.sites),
         writer.append(rows.site_times),
         writer.append(rows.samples),

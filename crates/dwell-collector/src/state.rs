@@ -1,6 +1,7 @@
 //! Records in, rows out: what is known of the target while it is recorded.
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
+use crate::futexes::{self, DataPlace};
 use crate::intern::{Interner, Place};
 use crate::kernel_code::KernelCode;
 use crate::kernel_marks::{KernelMarks, WakerStack};
@@ -212,6 +213,7 @@ impl State {
             RECORD_EXEC => {
                 self.threads.change_tid(record.other_tid, record.tid);
                 if let Some(process) = self.processes.id_of(record.tgid) {
+                    self.threads.futexes.forget(process);
                     self.processes.exec(process, name.clone());
                 }
                 let thread = self
@@ -434,7 +436,7 @@ impl State {
             };
             self.join(user, &kernel)
         });
-        self.finish_wait(thread, &record, stack, &waker);
+        self.finish_wait(thread, &record, stack, &waker, None);
     }
 
     /// The user stack that was taken before a wait, or else the last one of its site.
@@ -469,7 +471,11 @@ impl State {
                 .take(head.seq, site, part);
             return;
         }
-        for wait in owed {
+        // All of them were in one system call; its result is how the last sleep on the futex ended.
+        let ended = owed
+            .iter()
+            .rposition(|w| w.record.operation != 0 && w.record.seq == head.seq);
+        for (place, wait) in owed.into_iter().enumerate() {
             // What waited inside an exec is another program by now, unless the exec failed.
             let gone = self.marks.in_exec(&wait.kernel)
                 && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
@@ -483,7 +489,8 @@ impl State {
                 part.clone()
             };
             let stack = self.join(part, &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+            let result = (Some(place) == ended).then_some(head.result);
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, result);
         }
     }
 
@@ -491,11 +498,19 @@ impl State {
     fn flush_owed(&mut self, thread: u32, end: StackEnd) {
         for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
             let stack = self.join(UserPart::none(end), &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, None);
         }
     }
 
-    fn finish_wait(&mut self, thread: u32, record: &WaitRecord, stack: Option<u32>, waker: &Waker) {
+    /// A wait is over. `result`: what its system call returned, where that was seen.
+    fn finish_wait(
+        &mut self,
+        thread: u32,
+        record: &WaitRecord,
+        stack: Option<u32>,
+        waker: &Waker,
+        result: Option<i32>,
+    ) {
         let site = self.threads.site(thread, record.into());
         let sampled = record.flags & WAIT_SAMPLED != 0;
         let duration = record.end.saturating_sub(record.start);
@@ -550,6 +565,7 @@ impl State {
                 waker_thread.map_or_else(String::new, |t| self.threads.get(t).row.name.clone())
             },
             waker_stack: waker.stack.filter(|_| known),
+            result: result.map_or("", futexes::result).into(),
         });
     }
 
@@ -659,6 +675,9 @@ impl State {
             mappings: self.processes.take_mappings(),
             frames: self.interner.take_frames(|place| frame_row(place, modules)),
             stacks: std::mem::take(&mut self.interner.new_stacks),
+            futexes: self.threads.futexes.take_new(|process, address| {
+                data_place(&self.processes, modules, process, address)
+            }),
             sites: self.threads.take_sites(),
             site_times: self.threads.take_sums(),
             samples: std::mem::take(&mut self.samples),
@@ -667,6 +686,28 @@ impl State {
             ..Tables::default()
         }
     }
+}
+
+/// The file in whose data an address of a process lies. Data follow the code they came with.
+fn data_place(
+    processes: &Processes,
+    modules: &Modules,
+    process: u32,
+    address: u64,
+) -> Option<DataPlace> {
+    let space = &processes.get(process).space;
+    space.iter().find_map(|(start, mapped)| {
+        let module = mapped.module?;
+        let code = modules.get(module).stated_address(mapped.file_offset)?;
+        let stated = address.checked_sub(start.checked_sub(code)?)?;
+        let file = modules.get(module);
+        file.has_data(stated).then(|| DataPlace {
+            module,
+            path: file.path.clone(),
+            build_id: hex(&file.build_id),
+            stated,
+        })
+    })
 }
 
 fn is_sleep(record: &WaitRecord) -> bool {

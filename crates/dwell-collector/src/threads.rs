@@ -1,4 +1,5 @@
 //! Threads, their wait sites, and the waits whose stack is still on its way.
+use crate::futexes::{self, Futexes};
 use crate::reasons;
 use dwell_abi::events::{SITE_SLOTS, SiteRecord, ThreadRecord, WaitRecord};
 use dwell_abi::unwind::StackEnd;
@@ -10,7 +11,9 @@ use hashbrown::HashMap;
 pub struct SiteKey {
     ip: u64,
     sp: u64,
+    futex: u64,
     nr: i32,
+    operation: u16,
     fd_kind: u8,
     flags: u8,
 }
@@ -20,7 +23,9 @@ impl From<&SiteRecord> for SiteKey {
         SiteKey {
             ip: r.ip,
             sp: r.sp,
+            futex: r.futex,
             nr: r.nr,
+            operation: r.operation,
             fd_kind: r.fd_kind,
             flags: r.flags,
         }
@@ -31,7 +36,9 @@ impl From<&WaitRecord> for SiteKey {
         SiteKey {
             ip: r.ip,
             sp: r.sp,
+            futex: if r.operation == 0 { 0 } else { r.arg0 },
             nr: r.nr,
+            operation: r.operation,
             fd_kind: r.fd_kind,
             flags: r.site_flags,
         }
@@ -42,7 +49,9 @@ impl From<&ThreadRecord> for SiteKey {
         SiteKey {
             ip: r.ip,
             sp: r.sp,
+            futex: r.futex,
             nr: r.nr,
+            operation: r.operation,
             fd_kind: r.fd_kind,
             flags: r.site_flags,
         }
@@ -157,6 +166,8 @@ pub struct Threads {
     by_tid: HashMap<u32, u32>,
     sites: u32,
     new_sites: Vec<SiteRow>,
+    /// The words that they wait on.
+    pub futexes: Futexes,
     sums: HashMap<u32, SiteTimeRow>,
 }
 
@@ -251,18 +262,22 @@ impl Threads {
     /// The number of a thread's site.
     pub fn site(&mut self, thread: u32, key: SiteKey) -> u32 {
         let next = self.sites;
-        let site = *self.threads[thread as usize]
-            .sites
-            .entry(key)
-            .or_insert(next);
+        let of = &mut self.threads[thread as usize];
+        let site = *of.sites.entry(key).or_insert(next);
         if site == next {
             self.sites += 1;
+            let waits = futexes::Operation::of(key.operation);
+            let futex = waits.map(|_| self.futexes.id(of.row.process, key.futex));
             self.new_sites.push(SiteRow {
                 site,
                 thread,
                 reason: reasons::reason(key.nr, key.fd_kind, key.flags).into(),
                 syscall: reasons::syscall_name(key.nr).into(),
                 pc: key.ip,
+                futex,
+                operation: waits.map_or("", |w| w.name).into(),
+                timed: waits.is_some_and(|w| w.timed),
+                shared: waits.is_some_and(|w| w.shared),
             });
         }
         site

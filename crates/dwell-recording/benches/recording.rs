@@ -111,6 +111,7 @@ fn slice(rng: &mut fastrand::Rng, second: u64, n: u64) -> SliceRow {
         waker_thread: Some(rng.u32(..16)),
         waker_name: WAKERS[rng.usize(..WAKERS.len())].into(),
         waker_stack: n.is_multiple_of(10).then(|| rng.u32(..2000)),
+        result: String::new(),
     }
 }
 

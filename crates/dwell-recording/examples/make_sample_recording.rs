@@ -36,6 +36,7 @@ fn main() -> Result<(), RecordingError> {
     writer.append(world::symbols())?;
     writer.append(world::stacks())?;
     writer.append(world::mappings())?;
+    writer.append(world::futexes())?;
     let mut simulation = Simulation::new(7);
     for second in 1..=SECONDS {
         simulation.run_until(START + second * SECOND);

@@ -11,6 +11,7 @@ pub struct Buffers {
     pub(crate) frames: Vec<FrameRow>,
     pub(crate) symbols: Vec<SymbolRow>,
     pub(crate) stacks: Vec<StackRow>,
+    pub(crate) futexes: Vec<FutexRow>,
     pub(crate) sites: Vec<SiteRow>,
     pub(crate) site_times: Vec<SiteTimeRow>,
     pub(crate) samples: Vec<SampleRow>,
@@ -33,6 +34,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
     action.table::<ProcessRow>()?;
     action.table::<ThreadRow>()?;
     action.table::<MappingRow>()?;
+    action.table::<FutexRow>()?;
     action.table::<SiteRow>()?;
     action.table::<SiteTimeRow>()?;
     action.table::<EventRow>()?;
@@ -41,13 +43,14 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
 }
 
 /// The names of all tables.
-pub const TABLES: [&str; 11] = [
+pub const TABLES: [&str; 12] = [
     FrameRow::NAME,
     SymbolRow::NAME,
     StackRow::NAME,
     ProcessRow::NAME,
     ThreadRow::NAME,
     MappingRow::NAME,
+    FutexRow::NAME,
     SiteRow::NAME,
     SiteTimeRow::NAME,
     EventRow::NAME,

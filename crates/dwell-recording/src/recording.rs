@@ -126,6 +126,7 @@ impl Recording {
             symbols: self.last()?,
             stacks: self.last()?,
             sites: self.last()?,
+            futexes: self.last()?,
             site_times: self.last()?,
             samples: self.last()?,
             slices: self.last()?,

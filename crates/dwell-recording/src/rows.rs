@@ -171,7 +171,42 @@ pub mod reason {
     ];
 }
 
-/// A place where a thread leaves the processor: one set of registers in one system call. Key: `site`.
+/// How a thread waits on a futex: the operations of futex(2) that can wait, and futex_waitv(2).
+pub mod operation {
+    /// FUTEX_WAIT.
+    pub const WAIT: &str = "wait";
+    /// FUTEX_WAIT_BITSET.
+    pub const WAIT_BITSET: &str = "wait_bitset";
+    /// FUTEX_LOCK_PI.
+    pub const LOCK_PI: &str = "lock_pi";
+    /// FUTEX_LOCK_PI2.
+    pub const LOCK_PI2: &str = "lock_pi2";
+    /// FUTEX_WAIT_REQUEUE_PI.
+    pub const WAIT_REQUEUE_PI: &str = "wait_requeue_pi";
+    /// futex_waitv(2).
+    pub const WAITV: &str = "waitv";
+    /// futex_wait(2), the system call of its own.
+    pub const WAIT2: &str = "wait2";
+    /// An operation that does not wait on the word but slept all the same.
+    pub const OTHER: &str = "other";
+}
+
+/// How a futex wait ended.
+pub mod result {
+    /// Somebody woke it: the system call returned 0, or the number of the word that was woken.
+    pub const WOKEN: &str = "woken";
+    /// Its time was up (ETIMEDOUT).
+    pub const TIMED_OUT: &str = "timed_out";
+    /// A signal came (EINTR, or the call is about to be restarted).
+    pub const INTERRUPTED: &str = "interrupted";
+    /// The word had another value by then (EAGAIN).
+    pub const CHANGED: &str = "changed";
+    /// Any other error.
+    pub const FAILED: &str = "failed";
+}
+
+/// A place where a thread leaves the processor: one set of registers in one system call, and for a
+/// futex wait one word. Key: `site`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteRow {
     /// Id in this recording.
@@ -184,6 +219,35 @@ pub struct SiteRow {
     pub syscall: String,
     /// The user pc, an actual address; 0 for preemption.
     pub pc: u64,
+    /// `futexes.futex` it waits on there; none for anything but a futex wait.
+    pub futex: Option<u32>,
+    /// How it waits on the futex (see [`operation`]); empty for anything but a futex wait.
+    pub operation: String,
+    /// True when the futex wait has a timeout.
+    pub timed: bool,
+    /// True when the futex may be shared between processes (it was not called private).
+    pub shared: bool,
+}
+
+/// A word of a process' memory that threads waited on with futex(2): what locks are made of. Key: `futex`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FutexRow {
+    /// Id.
+    pub futex: u32,
+    /// `processes.process`: whose memory.
+    pub process: u32,
+    /// Actual address of the word; of futex_waitv(2), of the first one.
+    pub address: u64,
+    /// Path of the file in whose data it lies, as the process sees it; empty for heap, stack and other memory.
+    pub module: String,
+    /// Build id of the module, hex; empty when it has none.
+    pub build_id: String,
+    /// Stated address in the module.
+    pub stated: Option<u64>,
+    /// Name of the variable it lies in, demangled; empty when none is known.
+    pub symbol: String,
+    /// Bytes from the variable's start to the word.
+    pub offset: Option<u64>,
 }
 
 /// Exact sums of one site over part of the window. Sum over all rows of a site.
@@ -249,6 +313,8 @@ pub struct SliceRow {
     pub waker_name: String,
     /// `stacks.stack` of the waker at that instant, where one was taken.
     pub waker_stack: Option<u32>,
+    /// How a futex wait ended (see [`result`]), where it was seen; empty otherwise.
+    pub result: String,
 }
 
 /// A point in time worth keeping.

@@ -85,7 +85,13 @@ table! { StackRow in stacks, key true |row| row.stack.into(), {
 } }
 
 table! { SiteRow in sites, key true |row| row.site.into(), {
-    site: Number, thread: Number, reason: Word, syscall: Word, pc: Address,
+    site: Number, thread: Number, reason: Word, syscall: Word, pc: Address, futex: Number,
+    operation: Word, timed: Number, shared: Number,
+} }
+
+table! { FutexRow in futexes, key true |row| row.futex.into(), {
+    futex: Number, process: Number, address: Address, module: Word, build_id: Word, stated: Address,
+    symbol: Word, offset: Address,
 } }
 
 table! { SiteTimeRow in site_times, key false |_| 0, {
@@ -101,7 +107,7 @@ table! { SampleRow in samples, key false |_| 0, {
 table! { SliceRow in slices, key false |_| 0, {
     thread: Number, site: Number, start_ns: Time, blocked_ns: Amount, runnable_ns: Amount,
     cpu: Number, stack: Number, waker_tid: Number, waker_thread: Number, waker_name: Word,
-    waker_stack: Number,
+    waker_stack: Number, result: Word,
 } }
 
 table! { EventRow in events, key false |_| 0, {

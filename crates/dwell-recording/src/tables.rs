@@ -21,6 +21,8 @@ pub struct Tables {
     pub stacks: Vec<StackRow>,
     /// Table `sites`.
     pub sites: Vec<SiteRow>,
+    /// Table `futexes`.
+    pub futexes: Vec<FutexRow>,
     /// Table `site_times`.
     pub site_times: Vec<SiteTimeRow>,
     /// Table `samples`.

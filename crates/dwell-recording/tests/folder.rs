@@ -2,7 +2,7 @@
 mod common;
 use common::{append, meta, tables};
 use dwell_recording::rows::SampleRow;
-use dwell_recording::{Overwrite, Recording, RecordingError, Writer};
+use dwell_recording::{FORMAT_VERSION, Overwrite, Recording, RecordingError, Writer};
 use std::fs;
 
 #[test]
@@ -81,7 +81,10 @@ fn meta_json_that_cannot_be_used_is_an_error_that_says_why() {
         .unwrap();
     let path = folder.path().join("meta.json");
     let good = fs::read_to_string(&path).unwrap();
-    let newer = good.replace("\"format_version\": 1", "\"format_version\": 2");
+    let newer = good.replace(
+        &format!("\"format_version\": {FORMAT_VERSION}"),
+        &format!("\"format_version\": {}", FORMAT_VERSION + 1),
+    );
     for (json, message) in [
         (newer.as_str(), "newer dwell"),
         ("", "EOF"),

@@ -19,6 +19,7 @@ fn join(parts: &[Tables]) -> Tables {
         all.samples.extend(part.samples);
         all.slices.extend(part.slices);
         all.events.extend(part.events);
+        all.futexes.extend(part.futexes);
     }
     all.meta = Meta {
         complete: true,
@@ -77,7 +78,7 @@ fn a_recording_without_rows_is_one() {
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
-        12,
+        13,
         "meta.json and an empty file per table"
     );
 }

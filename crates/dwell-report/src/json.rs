@@ -1,10 +1,19 @@
 //! The answer as JSON: the fields of [`Answer`], two-space indented, with a final line feed.
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
-use crate::answer::Answer;
+use crate::answer::{Answer, LocksAnswer};
 
 /// Renders the answer.
 pub fn render(answer: &Answer) -> String {
+    pretty(answer)
+}
+
+/// Renders the answer about locks.
+pub fn render_locks(answer: &LocksAnswer) -> String {
+    pretty(answer)
+}
+
+fn pretty(answer: &impl serde::Serialize) -> String {
     let mut text = serde_json::to_string_pretty(answer).expect("an answer has only string keys");
     text.push('\n');
     text

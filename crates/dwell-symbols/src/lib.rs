@@ -8,6 +8,7 @@
 //! Where names come from, in this order: DWARF (in the file, or in a separate debug file found by
 //! build id, by `.gnu_debuglink` or at a debuginfod server), the symbol tables (`.symtab`,
 //! `.gnu_debugdata`, `.dynsym`), the stubs of the procedure linkage table.
+//! Variables ([`Symbolizer::variables`]) come from symbol tables alone.
 //!
 //! Two rules hold everywhere:
 //! - **No name is better than a wrong one.** A file whose build id differs from the recorded one
@@ -36,6 +37,7 @@ mod plt;
 mod queries;
 mod symbolizer;
 mod symtab;
+mod variables;
 
 pub use debuginfod::Debuginfod;
 pub use demangle::demangle;
@@ -44,3 +46,4 @@ pub use jitdump::{JitDumpError, name_from_jitdump};
 pub use package::debug_package;
 pub use perf_map::name_from_perf_map;
 pub use symbolizer::{Module, Options, Symbol, Symbolizer, fallback_name};
+pub use variables::Variable;

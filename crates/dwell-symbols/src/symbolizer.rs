@@ -18,6 +18,7 @@ use crate::notes::Notes;
 use crate::plt;
 use crate::queries::Queries;
 use crate::symtab::Names;
+use crate::variables::{self, Variable};
 
 /// Most modules named in the note about missing debug information.
 const MAX_NAMED_MODULES: usize = 4;
@@ -127,6 +128,22 @@ impl Symbolizer {
         let mut queries = Queries::new(addresses);
         let answers = self.resolve(module, &map, &elf, &mut queries);
         queries.spread(addresses, &answers)
+    }
+
+    /// The variable at each *stated* address in the data of a file; none where nobody knows.
+    pub fn variables(&mut self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<Variable>> {
+        let nothing = vec![None; addresses.len()];
+        let map = files::open_regular(module.file).and_then(|file| files::map(&file));
+        let Ok(map) = map else { return nothing };
+        let Some(elf) = Elf::parse(&map).filter(|elf| elf.is_build(module.build_id)) else {
+            return nothing;
+        };
+        let debug = self.debug_file(module, &elf);
+        let debug_elf = debug.as_ref().and_then(|found| Elf::parse(&found.map));
+        let mut queries = Queries::new(addresses);
+        let files = [Some(&elf), debug_elf.as_ref()].into_iter().flatten();
+        let found = variables::find(files, &mut queries);
+        queries.spread(addresses, &found)
     }
 
     fn resolve(

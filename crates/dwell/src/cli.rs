@@ -9,6 +9,7 @@ Examples:
   dwell -- stockfish bench          record a command and print where its time went
   dwell record -p 4711 --duration 10s -o api.dwell
   dwell report api.dwell            the answer again, later or elsewhere
+  dwell locks api.dwell             which locks cost time, and who held them
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
   dwell doctor                      what this machine allows
@@ -40,6 +41,11 @@ pub enum Command {
     Record(RecordCommand),
     /// Print where the time of a recording went.
     Report(ReportArgs),
+    /// Print which locks threads waited for, who waited, and who held them up.
+    #[command(
+        after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'"
+    )]
+    Locks(LocksArgs),
     /// Write a recording in another tool's format.
     #[command(
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
@@ -131,6 +137,19 @@ pub struct ReportArgs {
     /// How many stacks of each kind to show.
     #[arg(short = 'n', long, value_name = "N")]
     pub stacks: Option<usize>,
+}
+
+/// `dwell locks`.
+#[derive(Args, Debug)]
+pub struct LocksArgs {
+    #[command(flatten)]
+    pub input: Input,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
+    /// How many locks to show.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
+    pub locks: usize,
 }
 
 /// `dwell export`.

@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod doctor;
 mod export;
+mod locks;
 mod naming;
 mod record;
 mod report;
@@ -44,6 +45,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         None => record::run_and_report(&cli.run, cli.json),
         Some(Command::Record(args)) => record::record(&args),
         Some(Command::Report(args)) => report::report(&args),
+        Some(Command::Locks(args)) => locks::locks(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),

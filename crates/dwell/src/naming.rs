@@ -1,6 +1,6 @@
 //! Gives the frames of a recording their names.
 use dwell_collector::{Finished, Origin, Unnamed};
-use dwell_recording::rows::SymbolRow;
+use dwell_recording::rows::{FutexRow, SymbolRow};
 use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
 use std::collections::{BTreeMap, HashSet};
@@ -22,30 +22,62 @@ pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingErro
         // A disk without room for some of the names may have it for others.
         appended = appended.and(finished.writer.append(rows));
     }
+    for mut group in finished.unnamed_futexes() {
+        if let Some(module) = module_of(&group.origin) {
+            name_futexes(&mut symbolizer, &module, &mut group.rows);
+            appended = appended.and(finished.writer.append(group.rows));
+        }
+    }
     appended.map(|()| symbolizer.notes())
+}
+
+/// The file that addresses of this origin are in.
+fn module_of(origin: &Origin) -> Option<Module<'_>> {
+    let Origin::Module {
+        file,
+        path,
+        build_id,
+        root,
+    } = origin
+    else {
+        return None;
+    };
+    let build_id = (!build_id.is_empty()).then_some(build_id.as_slice());
+    Some(Module {
+        file,
+        path,
+        build_id,
+        root: root.as_deref(),
+    })
+}
+
+/// Names the variables that words of one file lie in.
+fn name_futexes<'r>(
+    symbolizer: &mut Symbolizer,
+    module: &Module<'_>,
+    rows: impl IntoIterator<Item = &'r mut FutexRow>,
+) {
+    let rows: Vec<&mut FutexRow> = rows.into_iter().filter(|r| r.stated.is_some()).collect();
+    let addresses: Vec<u64> = rows.iter().filter_map(|r| r.stated).collect();
+    for (row, variable) in rows
+        .into_iter()
+        .zip(symbolizer.variables(module, &addresses))
+    {
+        if let Some(variable) = variable {
+            row.symbol = variable.name;
+            row.offset = Some(variable.offset);
+        }
+    }
 }
 
 /// The names of frames of one origin.
 pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow> {
     let addresses: Vec<u64> = group.frames.iter().map(|f| f.1).collect();
     let names = match &group.origin {
-        Origin::Module {
-            file,
-            path,
-            build_id,
-            root,
-        } => {
-            let build_id = (!build_id.is_empty()).then_some(build_id.as_slice());
-            symbolizer.module(
-                &Module {
-                    file,
-                    path,
-                    build_id,
-                    root: root.as_deref(),
-                },
-                &addresses,
-            )
-        }
+        Origin::Module { .. } => module_of(&group.origin).map_or_else(
+            || vec![Vec::new(); addresses.len()],
+            |module| symbolizer.module(&module, &addresses),
+        ),
         Origin::Kernel => symbolizer.kernel(&addresses),
         Origin::KernelCode { name } => addresses.iter().map(|_| known(name)).collect(),
         Origin::Jit { pid, ns_pid, root } => {
@@ -85,17 +117,32 @@ pub fn name_tables(tables: &mut Tables) {
         let origin = match module {
             "[kernel]" if same_boot(tables) => Origin::Kernel,
             _ if build_id.is_empty() => continue,
-            path => Origin::Module {
-                file: path.into(),
-                path: path.into(),
-                build_id: from_hex(build_id),
-                root: None,
-            },
+            path => file(path, build_id),
         };
         rows.extend(name_group(&mut symbolizer, &Unnamed { origin, frames }));
     }
+    let mut futexes: BTreeMap<(String, String), Vec<&mut FutexRow>> = BTreeMap::new();
+    for row in tables.futexes.iter_mut().filter(|r| !r.build_id.is_empty()) {
+        let place = (row.module.clone(), row.build_id.clone());
+        futexes.entry(place).or_default().push(row);
+    }
+    for ((module, build_id), rows) in futexes {
+        if let Some(module) = module_of(&file(&module, &build_id)) {
+            name_futexes(&mut symbolizer, &module, rows);
+        }
+    }
     tables.symbols.extend(rows);
     tables.symbols.sort_by_key(|s| (s.frame, s.depth));
+}
+
+/// A file that may still be here.
+fn file(path: &str, build_id: &str) -> Origin {
+    Origin::Module {
+        file: path.into(),
+        path: path.into(),
+        build_id: from_hex(build_id),
+        root: None,
+    }
 }
 
 /// True when this machine has not been started anew since.

@@ -13,6 +13,7 @@ use std::process::{Command, Stdio};
 const COMMANDS: [&str; 8] = [
     "record",
     "report",
+    "locks",
     "export",
     "top",
     "doctor",

@@ -173,9 +173,48 @@ impl TablesBuilder {
                 reason: reason.to_owned(),
                 syscall: syscall.to_owned(),
                 pc: 0x5500_0000 + u64::from(site),
+                ..SiteRow::default()
             });
             site
         })
+    }
+
+    /// Makes a site a futex wait on the word at `address` of its process.
+    pub fn on_futex(&mut self, site: u32, address: u64, operation: &str, timed: bool) {
+        let row = &mut self.tables.sites[site as usize];
+        let process = self.tables.threads[row.thread as usize].process;
+        let rows = &mut self.tables.futexes;
+        let known = rows
+            .iter()
+            .position(|f| (f.process, f.address) == (process, address));
+        let futex = known.unwrap_or(rows.len()) as u32;
+        if known.is_none() {
+            rows.push(FutexRow {
+                futex,
+                process,
+                address,
+                ..FutexRow::default()
+            });
+        }
+        row.futex = Some(futex);
+        row.operation = operation.to_owned();
+        row.timed = timed;
+    }
+
+    /// The last wait of a thread at a site, kept one by one: it ended now, by `waker`.
+    pub fn kept(&mut self, site: u32, blocked_ns: u64, stack: Option<u32>, waker: Option<u32>) {
+        let thread = self.tables.sites[site as usize].thread;
+        let end_ns = self.now(thread);
+        self.tables.slices.push(SliceRow {
+            thread,
+            site,
+            start_ns: end_ns - blocked_ns,
+            blocked_ns,
+            stack,
+            waker_tid: waker.map(|w| self.tables.threads[w as usize].tid),
+            waker_thread: waker,
+            ..SliceRow::default()
+        });
     }
 
     /// The thread ran.

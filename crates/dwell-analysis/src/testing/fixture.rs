@@ -357,6 +357,12 @@ impl Make {
         let site = self
             .builder
             .site(thread, site_reason, habit.syscall, habit.stack);
+        if !preempted && habit.syscall == "futex" {
+            let mutex = habit.stack.contains("mutex");
+            let operation = if mutex { "wait" } else { "wait_bitset" };
+            let address = 0x7000_0000_0000 + 0x40 * habit.stack.len() as u64;
+            self.builder.on_futex(site, address, operation, false);
+        }
         let runnable_ns = if preempted { ns } else { ns / 50 };
         self.builder.waited(site, ns - runnable_ns, runnable_ns, 1);
         if let (Some(stack), Some(weight_ns)) = (stack, weight) {

@@ -229,7 +229,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 		t->involuntary++;
 	end_sums(t);
 	advance_cut(t, now);
-	enter_site(t, prev, sleeps, prev_state, now);
+	enter_site(t, prev, true, sleeps, prev_state, now);
 	take_early(t, prev, now);
 }
 
@@ -436,7 +436,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 			t = adopt(task, now, task->__state ? STATE_BLOCKED : STATE_RUNNABLE);
 			if (t && t->wait == 1) {
 				t->cut_at_start = 1;
-				enter_site(t, task, task->__state != 0, task->__state, now);
+				enter_site(t, task, false, task->__state != 0, task->__state, now);
 			}
 		}
 	}

@@ -23,6 +23,8 @@ struct site {
 	i32 nr;
 	u32 install;
 	u8 fd_kind, flags, dirty, used;
+	u16 operation; /* FUTEX_*; then arg0 is the address of the word, and part of the key */
+	u16 pad[3];
 };
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and

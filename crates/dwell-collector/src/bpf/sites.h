@@ -53,6 +53,8 @@ static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid,
 	r.max = s->max;
 	r.install = s->install;
 	r.nr = s->nr;
+	r.futex = s->operation ? s->arg0 : 0;
+	r.operation = s->operation;
 	r.fd_kind = s->fd_kind;
 	r.flags = s->flags;
 	r.slot = s - t->sites;
@@ -101,11 +103,48 @@ static __always_inline u8 fd_kind(struct task_struct *task, u64 fd)
 	return FD_ANON;
 }
 
+#define NR_FUTEX 202
+#define NR_FUTEX_WAITV 449
+#define NR_FUTEX_WAIT 455
+#define FUTEX_TIMEOUTS (1u << 0 | 1u << 6 | 1u << 9 | 1u << 11 | 1u << 13) /* commands with one: all that wait */
+
+/* What the kernel reads of futex_waitv's array. */
+struct futex_waitv {
+	u64 val, uaddr;
+	u32 flags, reserved;
+};
+
+/* How a thread waits on a futex, from the arguments of its system call; 0: on none. `word` comes in as the
+ * first argument and goes out as the address of the word. Only the current task's memory can be read. */
+static __always_inline u16 futex_operation(struct pt_regs *regs, i32 nr, bool current, u64 *word)
+{
+	struct futex_waitv first = {};
+	u32 op;
+
+	switch (nr) {
+	case NR_FUTEX:
+		op = regs->si;
+		if (FUTEX_TIMEOUTS >> (op & 31) & 1 && regs->r10)
+			return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE)) | FUTEX_TIMED;
+		return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE));
+	case NR_FUTEX_WAIT:
+		return FUTEX_CALL | FUTEX_WAIT2 | ((u32)regs->r10 & FUTEX_PRIVATE) | (regs->r8 ? FUTEX_TIMED : 0);
+	case NR_FUTEX_WAITV:
+		if (current)
+			bpf_probe_read_user(&first, sizeof(first), (void *)*word);
+		*word = first.uaddr;
+		return FUTEX_CALL | FUTEX_WAITV | (first.flags & FUTEX_PRIVATE) | (regs->r10 ? FUTEX_TIMED : 0);
+	}
+	return 0;
+}
+
 /* Finds or installs the site the thread goes to wait at. */
-static __always_inline void enter_site(struct thread *t, struct task_struct *task, bool sleeps, u32 state, u64 now)
+static __always_inline void enter_site(struct thread *t, struct task_struct *task, bool current, bool sleeps,
+				       u32 state, u64 now)
 {
 	u64 ip = 0, sp = 0, arg0 = 0, hash;
 	i32 nr = -1;
+	u16 operation = 0;
 	u8 flags = 0;
 	struct pt_regs *regs;
 	struct site *s;
@@ -127,12 +166,19 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 			ip = regs->ip;
 			sp = regs->sp;
 			arg0 = regs->di;
+			/* Uninterruptible, it waits for memory on its way. */
+			if (!(flags & (SITE_UNINTERRUPTIBLE | SITE_STOPPED)))
+				operation = futex_operation(regs, nr, current, &arg0);
 		}
 	}
-	hash = (ip ^ (sp << 20) ^ (u64)(u32)nr << 40 ^ (u64)flags << 56) * 0x9e3779b97f4a7c15ull;
+	hash = ip ^ (sp << 20) ^ (u64)(u32)nr << 40 ^ (u64)flags << 56;
+	if (operation)
+		hash ^= (arg0 << 8) ^ (u64)operation << 44;
+	hash *= 0x9e3779b97f4a7c15ull;
 	t->current = (hash >> 56) & (SITE_SLOTS - 1);
 	s = &t->sites[t->current & (SITE_SLOTS - 1)];
-	if (s->used && s->ip == ip && s->sp == sp && s->nr == nr && s->flags == flags) {
+	if (s->used && s->ip == ip && s->sp == sp && s->nr == nr && s->flags == flags && s->operation == operation &&
+	    (!operation || s->arg0 == arg0)) {
 		if (s->arg0 == arg0 || !waits_on_fd(nr))
 			return;
 		u8 kind = fd_kind(task, arg0);
@@ -146,6 +192,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	s->sp = sp;
 	s->nr = nr;
 	s->flags = flags;
+	s->operation = operation;
 	s->arg0 = arg0;
 	s->fd_kind = sleeps && waits_on_fd(nr) ? fd_kind(task, arg0) : FD_NONE;
 	s->blocked = s->runnable = s->count = s->max = 0;

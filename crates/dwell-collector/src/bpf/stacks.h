@@ -240,6 +240,7 @@ static int owed_stack(struct bpf_map *map, void *key, void *value)
 	if (s) {
 		r = begin_stack(s, RECORD_WAIT_STACK, task);
 		r->seq = t->pending;
+		r->result = (i32)((struct pt_regs *)bpf_task_pt_regs(task))->ax;
 		user_stack(s, r, task, 0);
 		send_stack(s, r);
 		give_scratch(s);
@@ -327,6 +328,7 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	r->tgid = task->tgid;
 	r->wait = t->wait;
 	r->nr = site->nr;
+	r->operation = site->operation;
 	r->fd_kind = site->fd_kind;
 	r->site_flags = site->flags;
 	r->n_kernel = 0;
@@ -512,6 +514,8 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 		r->ip = site->ip;
 		r->sp = site->sp;
 		r->nr = site->nr;
+		r->futex = site->operation ? site->arg0 : 0;
+		r->operation = site->operation;
 		r->fd_kind = site->fd_kind;
 		r->site_flags = site->flags;
 		u64 woken = t->wake;

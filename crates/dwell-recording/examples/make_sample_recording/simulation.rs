@@ -1,5 +1,5 @@
 //! Threads that run and wait, and a recorder that keeps exact sums and takes stacks by duration.
-use super::world::{ACTORS, Actor, PLACES, Place};
+use super::world::{self, ACTORS, Actor, PLACES, Place};
 use super::{PERIOD, START};
 use dwell_recording::rows::*;
 
@@ -239,6 +239,10 @@ impl Simulation {
             waker_stack: waker
                 .filter(|_| stack.is_some())
                 .map(|waker| ACTORS[waker].running[0]),
+            result: match place {
+                0 | 1 if stack.is_some() => result::WOKEN.into(),
+                _ => String::new(),
+            },
         }
     }
 
@@ -261,12 +265,26 @@ impl Simulation {
         } else {
             0x7fff_0000_1000 + place as u64
         };
+        let process = self.threads[id].row.process;
+        let futex = world::futexes()
+            .iter()
+            .find(|row| {
+                syscall == "futex" && row.process == process && row.address & 1 == place as u64
+            })
+            .map(|row| row.futex);
         self.rows.sites.push(SiteRow {
             site,
             thread: id as u32,
             reason: reason.into(),
             syscall: syscall.into(),
             pc,
+            futex,
+            operation: match futex {
+                Some(_) => operation::WAIT_BITSET.into(),
+                None => String::new(),
+            },
+            timed: place == 0,
+            shared: false,
         });
         site
     }

@@ -200,6 +200,28 @@ pub fn stacks() -> Vec<StackRow> {
     .collect()
 }
 
+/// The words of the places 0 and 1 in every process: a variable, and one on the heap. (The last bit of
+/// the address is the place.)
+pub fn futexes() -> Vec<FutexRow> {
+    let mut rows = Vec::new();
+    for process in [1, 2, 3] {
+        for place in [0, 1] {
+            let stated = (place == 0).then_some(0x6040);
+            rows.push(FutexRow {
+                futex: rows.len() as u32,
+                process,
+                address: 0x7f00_0000_1000 + place,
+                module: stated.map_or_else(String::new, |_| SERVER.into()),
+                build_id: stated.map_or_else(String::new, |_| format!("{:040x}", SERVER.len())),
+                stated,
+                symbol: stated.map_or_else(String::new, |_| "server::jobs".into()),
+                offset: stated.map(|_| 0x28),
+            });
+        }
+    }
+    rows
+}
+
 /// What is mapped where.
 pub fn mappings() -> Vec<MappingRow> {
     let rows = [(1, SERVER), (1, LIBC), (2, SERVER)];

@@ -171,6 +171,23 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 reason: text(r),
                 syscall: text(r),
                 pc: edge(r),
+                futex: maybe(r, edge32),
+                operation: text(r),
+                timed: r.bool(),
+                shared: r.bool(),
+            })
+            .collect(),
+        futexes: ids
+            .clone()
+            .map(|futex| FutexRow {
+                futex,
+                process: edge32(r),
+                address: edge(r),
+                module: text(r),
+                build_id: text(r),
+                stated: maybe(r, edge),
+                symbol: text(r),
+                offset: maybe(r, edge),
             })
             .collect(),
         site_times: ids
@@ -210,6 +227,7 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 waker_thread: maybe(r, edge32),
                 waker_name: text(r),
                 waker_stack: maybe(r, edge32),
+                result: text(r),
             })
             .collect(),
         events: ids
@@ -231,6 +249,7 @@ pub fn append(writer: &mut Writer, tables: &Tables) -> Result<(), RecordingError
     writer.append(tables.processes.clone())?;
     writer.append(tables.threads.clone())?;
     writer.append(tables.mappings.clone())?;
+    writer.append(tables.futexes.clone())?;
     writer.append(tables.sites.clone())?;
     writer.append(tables.site_times.clone())?;
     writer.append(tables.events.clone())?;

@@ -30,13 +30,13 @@ impl Answer {
             ..Answer::default()
         };
         add_functions(&mut answer, analysis, options.functions);
-        super::waits::add(&mut answer, analysis, options.waits);
+        super::waits::add(&mut answer, analysis, options);
         answer.notes = super::notes::notes(&answer, options);
         answer
     }
 }
 
-fn recording(analysis: &Analysis<'_>) -> Recording {
+pub(super) fn recording(analysis: &Analysis<'_>) -> Recording {
     let meta = &analysis.tables.meta;
     let clock = meta.clock;
     Recording {

@@ -3,6 +3,7 @@
 //! These types are the JSON output as they stand: stable field names, units in the names (`_ns`,
 //! `_bytes`), shares between 0 and 1. Lists are ordered, the most important first.
 mod build;
+mod locks;
 mod notes;
 mod waits;
 
@@ -18,6 +19,8 @@ pub struct Options {
     pub functions: usize,
     /// Wakers, chains and long waits, each.
     pub waits: usize,
+    /// Locks of each use.
+    pub locks: usize,
     /// How to name the recording in hints of what to do next; none when it is not kept.
     pub recording: Option<String>,
 }
@@ -28,6 +31,7 @@ impl Default for Options {
             stacks: 10,
             functions: 20,
             waits: 10,
+            locks: 10,
             recording: None,
         }
     }
@@ -58,6 +62,10 @@ pub struct Answer {
     pub longest_waits: Vec<LongWait>,
     /// How much of the blocked time wakers and chains speak of.
     pub waits_covered_share: f64,
+    /// Time that threads waited for locks, ns.
+    pub locks_waited_ns: u64,
+    /// The locks waited for longest.
+    pub locks: Vec<LockAnswer>,
     /// Thread pools that waited for work.
     pub idle_pools: Vec<IdlePool>,
     /// What is not in the recording.
@@ -335,4 +343,122 @@ pub struct Closure {
     pub max_error_share: f64,
     /// The thread with that error; none when every thread closes exactly.
     pub worst_tid: Option<u32>,
+}
+
+/// What a person is told about locks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LocksAnswer {
+    /// What was recorded.
+    pub recording: Recording,
+    /// Time that all threads existed, ns.
+    pub thread_time_ns: u64,
+    /// Time waited on futexes by what the wait means, ns: `lock`, `idle`, `timed`, `unknown`.
+    pub futex_ns: BTreeMap<String, u64>,
+    /// The part of that time whose meaning is known.
+    pub classified_share: f64,
+    /// Time waited for locks, ns.
+    pub waited_ns: u64,
+    /// Time charged to those who ended the waits for locks, ns; with `unattributed_ns` in it, it is
+    /// `waited_ns`.
+    pub blamed_ns: u64,
+    /// The part of it that is charged to nobody, ns.
+    pub unattributed_ns: u64,
+    /// Number of locks that were waited for.
+    pub count: u64,
+    /// Who blocks whom, over all locks.
+    pub blocks: Vec<BlockedBy>,
+    /// The locks waited for longest.
+    pub locks: Vec<LockAnswer>,
+    /// What else was waited on, and may be locks.
+    pub unknown: Vec<LockAnswer>,
+    /// What was waited on for work, news or a time.
+    pub waiting_for_work: Vec<LockAnswer>,
+}
+
+/// Like threads that waited for locks, and who ended that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct BlockedBy {
+    /// Who waited: `process/group`.
+    pub waiter: String,
+    /// Who ended the waits.
+    pub waker: Party,
+    /// Time, ns.
+    pub waited_ns: u64,
+}
+
+/// A lock, or something else that threads wait on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockAnswer {
+    /// Its variable (`cache_lock`, `locks+0x28`), else its address and who wants it, else who wants it.
+    pub name: String,
+    /// Short name of the process.
+    pub process: String,
+    /// Where it begins in the process' memory; none where threads wait on words of their own.
+    pub address: Option<String>,
+    /// Whose lock: `glibc`, `musl`, `C++`, `Rust`, `parking_lot`, `Go`, `Java`, `Python` …; empty when
+    /// nothing tells.
+    pub runtime: String,
+    /// What it is called there.
+    pub kind: String,
+    /// `lock`, `idle`, `timed` or `unknown`.
+    #[serde(rename = "use")]
+    pub used: String,
+    /// The function that wanted it, for most of the time.
+    pub caller: Option<Frame>,
+    /// Number of waits.
+    pub waits: u64,
+    /// Time waited, ns.
+    pub waited_ns: u64,
+    /// Mean wait, ns.
+    pub mean_ns: u64,
+    /// The longest single wait known, ns.
+    pub max_ns: u64,
+    /// Waits kept one by one: what the next fields rest on.
+    pub kept_waits: u64,
+    /// Median wait, ns; 0 without kept waits.
+    pub p50_ns: u64,
+    /// The wait that nine in ten do not exceed, ns.
+    pub p90_ns: u64,
+    /// The wait that 99 in 100 do not exceed, ns.
+    pub p99_ns: u64,
+    /// Most threads known to wait at a time.
+    pub queue_longest: u32,
+    /// Threads known to wait on average, while any did.
+    pub queue_mean: f64,
+    /// The part of the waiting ended by who had waited just before.
+    pub handed_on_share: f64,
+    /// True when threads queue for it all the time and hand it on.
+    pub convoy: bool,
+    /// Time charged to nobody, ns.
+    pub unattributed_ns: u64,
+    /// Who waited, and where.
+    pub waiters: Vec<Waiter>,
+    /// Who blocked whom, and where the waker was then.
+    pub blame: Vec<Blame>,
+}
+
+/// Like threads that waited at one stack.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Waiter {
+    /// `process/group`.
+    pub group: String,
+    /// Number of waits.
+    pub waits: u64,
+    /// Time, ns.
+    pub waited_ns: u64,
+    /// Where, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
+}
+
+/// Waits of like threads that one waker ended.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Blame {
+    /// Who waited: `process/group`.
+    pub waiter: String,
+    /// Who ended the waits.
+    pub waker: Party,
+    /// Time charged to it, ns.
+    pub blamed_ns: u64,
+    /// Where it was then, innermost first; empty when unknown.
+    pub frames: Vec<Frame>,
 }

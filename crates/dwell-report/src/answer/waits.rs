@@ -1,6 +1,6 @@
 //! Who ended the waits, and what they were really for.
 use super::build::frames;
-use super::{Answer, Chain, Link, LongWait, Party, Woken};
+use super::{Answer, Chain, Link, LocksAnswer, LongWait, Options, Party, Woken};
 use dwell_analysis::chains::{self, Root};
 use dwell_analysis::names::StackRef;
 use dwell_analysis::waits::{Wait, Waits};
@@ -8,9 +8,12 @@ use dwell_analysis::wakers::{self, Waker};
 use dwell_analysis::{Analysis, Reason};
 use std::collections::HashSet;
 
-pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, limit: usize) {
+pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Options) {
     let waits = Waits::of(analysis.tables, &analysis.index);
     let idle = idle_labels(analysis);
+    let locks = LocksAnswer::of(analysis, &waits, options);
+    (answer.locks_waited_ns, answer.locks) = (locks.waited_ns, locks.locks);
+    let limit = options.waits;
     answer.waits_covered_share = match waits.blocked_ns {
         0 => 1.0,
         blocked_ns => waits.covered_ns as f64 / blocked_ns as f64,
@@ -43,11 +46,11 @@ fn idle_labels(analysis: &Analysis<'_>) -> HashSet<(usize, Reason)> {
         .collect()
 }
 
-fn name(analysis: &Analysis<'_>, label: usize) -> String {
+pub(super) fn name(analysis: &Analysis<'_>, label: usize) -> String {
     analysis.groups.labels[label].short()
 }
 
-fn party(analysis: &Analysis<'_>, waker: &Waker) -> Party {
+pub(super) fn party(analysis: &Analysis<'_>, waker: &Waker) -> Party {
     let (kind, name) = match waker {
         Waker::Thread(label) => ("thread", name(analysis, *label)),
         Waker::Foreign(name) => ("foreign", name.clone()),

@@ -1,12 +1,14 @@
 //! The answer for a terminal.
 mod division;
 mod header;
+mod locks;
 mod losses;
 mod paint;
 mod stacks;
 mod waits;
 
 use crate::answer::Answer;
+pub use locks::render_locks;
 use paint::Page;
 
 /// How the terminal looks.
@@ -35,6 +37,7 @@ pub fn render(answer: &Answer, style: &Style) -> String {
     division::add(&mut page, answer);
     stacks::add_on_cpu(&mut page, answer);
     stacks::add_off_cpu(&mut page, answer);
+    locks::add_section(&mut page, answer);
     waits::add_chains(&mut page, answer);
     waits::add_longest(&mut page, answer);
     losses::add(&mut page, answer);

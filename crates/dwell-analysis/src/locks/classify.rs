@@ -1,0 +1,145 @@
+//! What a futex wait is: by the functions of its stack, else by how it waits.
+use super::kinds::{self, Kind, PTHREAD, Says, Word};
+use crate::names::{FunctionId, Names, PathId};
+use dwell_recording::rows::{SiteRow, operation};
+
+/// What one wait site is.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// Whose lock: `glibc`, `musl`, `Rust`, … ; empty when nothing tells.
+    pub runtime: &'static str,
+    /// What it is called there: `mutex`, `cond` …; `futex` when nothing tells.
+    pub name: &'static str,
+    /// What it means.
+    pub says: Option<Says>,
+    /// Where the word is.
+    pub word: Word,
+    /// The function that wanted it.
+    pub caller: Option<FunctionId>,
+}
+
+impl Class {
+    fn of(kind: &Kind, caller: Option<FunctionId>) -> Class {
+        Class {
+            runtime: kind.runtime,
+            name: kind.name,
+            says: Some(kind.says),
+            word: kind.word,
+            caller,
+        }
+    }
+}
+
+/// The rows of the table that a recording's functions have.
+pub struct Classifier<'a> {
+    names: &'a Names,
+    /// By function.
+    kinds: Vec<Option<&'static Kind>>,
+}
+
+impl<'a> Classifier<'a> {
+    /// Looks every function up once.
+    pub fn of(names: &'a Names) -> Classifier<'a> {
+        let kinds = names.functions.iter().map(|f| match f.kernel {
+            true => None,
+            false => kinds::of_function(&f.name),
+        });
+        Classifier {
+            names,
+            kinds: kinds.collect(),
+        }
+    }
+
+    /// What a wait of this site at this stack is.
+    pub fn class(&self, site: &SiteRow, path: Option<PathId>) -> Class {
+        let path = path.map_or(&[][..], |path| self.names.path(path));
+        self.by_names(site, path)
+            .unwrap_or_else(|| self.by_operation(site, path))
+    }
+
+    fn name(&self, function: FunctionId) -> &str {
+        &self.names.function(function).name
+    }
+
+    fn by_names(&self, site: &SiteRow, path: &[FunctionId]) -> Option<Class> {
+        let of = |(place, f): (usize, &FunctionId)| Some((place, self.kinds[*f as usize]?));
+        let rows = path.iter().enumerate().filter_map(of);
+        // Of equals the last, which is the innermost.
+        let (place, kind) = rows.max_by_key(|(_, kind)| kind.rank)?;
+        let mut class = Class::of(kind, self.caller(&path[..place]));
+        if class.runtime == PTHREAD {
+            self.tell_library(&mut class, site, path);
+        }
+        Some(class)
+    }
+
+    /// glibc or musl, and what only one of them does.
+    fn tell_library(&self, class: &mut Class, site: &SiteRow, path: &[FunctionId]) {
+        let musl = |f: &FunctionId| {
+            let name = self.name(*f);
+            name.starts_with("[ld-musl")
+                || matches!(kinds::plain(name), "timedwait" | "timedwait_cp")
+        };
+        if path.iter().any(musl) {
+            class.runtime = "musl";
+            if class.word != Word::Thread {
+                class.word = Word::At(0);
+            }
+            return;
+        }
+        class.runtime = "glibc";
+        // glibc waits for a condition with a bit set; without one it takes the mutex back.
+        if class.name == "cond" && site.operation == operation::WAIT {
+            (class.name, class.says, class.word) = ("mutex", Some(Says::Lock), Word::At(0));
+        }
+        let cpp = |f: &FunctionId| {
+            let name = self.name(*f);
+            [
+                "std::mutex::",
+                "std::__condvar::",
+                "std::condition_variable",
+                "std::shared_mutex",
+                "std::__shared_mutex",
+            ]
+            .iter()
+            .any(|start| name.starts_with(start))
+        };
+        if path.iter().any(cpp) {
+            class.runtime = "C++";
+        }
+    }
+
+    /// The innermost function that wanted the lock, not one that belongs to it.
+    fn caller(&self, outside: &[FunctionId]) -> Option<FunctionId> {
+        let wanted = |f: &&FunctionId| {
+            self.kinds[**f as usize].is_none()
+                && !self.names.function(**f).kernel
+                && !kinds::is_plumbing(self.name(**f))
+        };
+        outside.iter().rev().find(wanted).copied()
+    }
+
+    /// Without a known name: what the operation can only be, or what it is in the C library.
+    fn by_operation(&self, site: &SiteRow, path: &[FunctionId]) -> Class {
+        let mut user = path.iter().filter(|f| !self.names.function(**f).kernel);
+        let leaf = user.next_back().map_or("", |f| self.name(*f));
+        let in_libc = ["[libc.so", "[libc-", "[libpthread"]
+            .iter()
+            .any(|start| leaf.starts_with(start));
+        let (runtime, name, says) = match site.operation.as_str() {
+            operation::LOCK_PI | operation::LOCK_PI2 => ("glibc", "PI mutex", Some(Says::Lock)),
+            operation::WAIT_REQUEUE_PI => ("glibc", "PI cond", Some(Says::Idle)),
+            operation::WAIT if in_libc && !site.timed => ("glibc", "mutex", Some(Says::Lock)),
+            operation::WAIT_BITSET if in_libc => ("glibc", "cond", Some(Says::Idle)),
+            operation::OTHER => ("", "futex", None),
+            _ => ("", "futex", Some(Says::ByWakers)),
+        };
+        Class {
+            runtime,
+            name,
+            says,
+            word: Word::At(0),
+            caller: self.caller(path),
+        }
+    }
+}

@@ -1,0 +1,510 @@
+//! Locks by the time they made threads wait, from futex waits.
+//!
+//! - **Classes.** Every site that waits on a futex is *lock* (somebody else holds what is wanted), *idle*
+//!   (it waits for work or news), *timed* (idle, with a timeout) or *unknown*, by the functions of its
+//!   stack ([`kinds`]), else by its operation ([`classify`]). A site without a stack is what other sites
+//!   of its word are, else what those with its program counter are. What may be either (a semaphore, a
+//!   bare futex) is a lock when at least half of its waiting is ended by threads that wait there too.
+//! - **Locks.** Waits of the same word are waits for the same lock; where each thread has a word of its
+//!   own (parking_lot, monitors of Java), those of the same function that wanted it.
+//! - **Blame.** Each wait is charged to who ended it ([`crate::waits`] gives its weight), so that blame
+//!   and waiting add up. Sites without a kept wait are charged like the rest of their lock; what no
+//!   waker is known of is charged to [`Waker::Nobody`].
+pub mod classify;
+pub mod kinds;
+mod queue;
+
+use crate::analysis::Analysis;
+use crate::apportion::apportion;
+use crate::names::{FunctionId, PathId, StackRef};
+use crate::waits::{Wait, Waits};
+use crate::wakers::{Waker, waker_of, waker_path};
+use classify::{Class, Classifier};
+use kinds::Says;
+pub use queue::Queue;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::cmp::Reverse;
+
+/// What a futex wait means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Use {
+    /// Somebody else holds what is wanted.
+    Lock,
+    /// It waits for work or news.
+    Idle,
+    /// It waits for work or news, or for a time to pass.
+    Timed,
+    /// Nothing tells.
+    Unknown,
+}
+
+impl Use {
+    /// Every use, in the order answers show them.
+    pub const ALL: [Use; 4] = [Use::Lock, Use::Idle, Use::Timed, Use::Unknown];
+
+    /// Its name in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Use::Lock => "lock",
+            Use::Idle => "idle",
+            Use::Timed => "timed",
+            Use::Unknown => "unknown",
+        }
+    }
+}
+
+/// What tells one lock from another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Identity {
+    /// Its address in a process (`processes.process`), and a futex in it (position in `futexes`).
+    Word {
+        /// Whose memory.
+        process: u32,
+        /// Where it begins.
+        address: u64,
+    },
+    /// All locks that this function of a process wants.
+    Caller {
+        /// Whose program.
+        process: u32,
+        /// Which function; none when no stack tells.
+        function: Option<FunctionId>,
+    },
+}
+
+/// Waits of like threads at one stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Position in [`crate::Groups::labels`].
+    pub label: usize,
+    /// Where they waited, when a stack was taken.
+    pub path: Option<PathId>,
+    /// Number of waits.
+    pub waits: u64,
+    /// Time, ns.
+    pub waited_ns: u64,
+}
+
+/// Waits of like threads ended by one waker: an edge of who blocks whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blame {
+    /// Who waited: position in [`crate::Groups::labels`].
+    pub waiter: usize,
+    /// Who ended the waits.
+    pub waker: Waker,
+    /// Where the waker was then, most of that time.
+    pub path: Option<PathId>,
+    /// Time charged to it, ns.
+    pub blamed_ns: u64,
+}
+
+/// A lock, or something else that threads wait on.
+#[derive(Clone, Debug)]
+pub struct Lock {
+    /// Which.
+    pub identity: Identity,
+    /// Position in `futexes` of a word of it, and the bytes from its start to that word.
+    pub word: Option<(usize, u64)>,
+    /// What the waits mean.
+    pub used: Use,
+    /// Whose lock: `glibc`, `Rust` …; empty when nothing tells.
+    pub runtime: &'static str,
+    /// What it is called there.
+    pub kind: &'static str,
+    /// Which function wanted it, for most of the time.
+    pub caller: Option<FunctionId>,
+    /// Number of waits.
+    pub waits: u64,
+    /// Time, ns.
+    pub waited_ns: u64,
+    /// The longest single wait known, ns.
+    pub max_ns: u64,
+    /// Who waited where, the longest first.
+    pub waiters: Vec<Waiter>,
+    /// Who blocked whom, the longest first; adds up to `waited_ns`.
+    pub blame: Vec<Blame>,
+    /// How many waited at a time, and for how long.
+    pub queue: Queue,
+}
+
+impl Lock {
+    /// Time that is charged to nobody, ns.
+    pub fn unattributed_ns(&self) -> u64 {
+        let nobody = self.blame.iter().filter(|b| b.waker == Waker::Nobody);
+        total(nobody.map(|b| b.blamed_ns))
+    }
+}
+
+/// Everything that threads waited on with futexes.
+#[derive(Clone, Debug, Default)]
+pub struct Locks {
+    /// The longest waited for first, whatever the use.
+    pub locks: Vec<Lock>,
+}
+
+impl Locks {
+    /// Classifies every futex wait and charges it.
+    pub fn of(analysis: &Analysis<'_>, waits: &Waits) -> Locks {
+        let sites = Sites::of(analysis, waits);
+        let mut locks: FxHashMap<(Identity, Use, &str), Building> = FxHashMap::default();
+        let mut kept = waits_by_site(waits, analysis.tables.sites.len());
+        for site in sites.sites {
+            let key = (site.identity, site.used, site.class.name);
+            let building = locks.entry(key).or_default();
+            let own = std::mem::take(&mut kept[site.position]);
+            building.add(analysis, site, own);
+        }
+        let mut locks: Vec<Lock> = locks
+            .into_iter()
+            .map(|((identity, used, kind), building)| {
+                building.finish(analysis, identity, used, kind)
+            })
+            .collect();
+        locks.sort_by_key(|l| (Reverse(l.waited_ns), l.used, l.identity, l.kind));
+        Locks { locks }
+    }
+
+    /// Time by use, ns, in the order of [`Use::ALL`].
+    pub fn by_use(&self) -> [u64; 4] {
+        let mut sums = [0; 4];
+        for lock in &self.locks {
+            add(&mut sums[lock.used as usize], lock.waited_ns);
+        }
+        sums
+    }
+
+    /// Those of one use, the longest waited for first.
+    pub fn of_use(&self, used: Use) -> impl Iterator<Item = &Lock> {
+        self.locks.iter().filter(move |l| l.used == used)
+    }
+}
+
+/// A wait site on a futex.
+struct Site {
+    position: usize,
+    thread: usize,
+    class: Class,
+    used: Use,
+    identity: Identity,
+    word: Option<(usize, u64)>,
+    path: Option<PathId>,
+    blocked_ns: u64,
+    count: u64,
+    max_ns: u64,
+}
+
+struct Sites {
+    sites: Vec<Site>,
+}
+
+/// What sites of the same thing have in common, to ask those that know: the word, else the place in
+/// the code; with the operation.
+type Likeness<'t> = (bool, u32, u64, &'t str);
+
+impl Sites {
+    fn of(analysis: &Analysis<'_>, waits: &Waits) -> Sites {
+        let paths = paths_by_site(analysis);
+        let classifier = Classifier::of(&analysis.names);
+        let futexes: FxHashMap<u32, usize> = (0..)
+            .zip(&analysis.tables.futexes)
+            .map(|(position, row)| (row.futex, position))
+            .collect();
+        let likeness = |position: usize| -> Option<[Likeness<'_>; 2]> {
+            let row = &analysis.tables.sites[position];
+            let futex = row.futex?;
+            let thread = analysis.index.thread(row.thread)?;
+            let process = analysis.tables.threads[thread].process;
+            let operation = row.operation.as_str();
+            Some([
+                (true, futex, 0, operation),
+                (false, process, row.pc, operation),
+            ])
+        };
+        let mut known: FxHashMap<Likeness<'_>, (u64, PathId)> = FxHashMap::default();
+        for (position, path) in paths.iter().enumerate() {
+            let (Some(path), Some(alike)) = (path, likeness(position)) else {
+                continue;
+            };
+            let ns = analysis.index.site_sums(position).blocked_ns;
+            for like in alike {
+                let best = known.entry(like).or_insert((ns, *path));
+                *best = (*best).max((ns, *path));
+            }
+        }
+        let mut sites = Vec::new();
+        for (position, row) in analysis.tables.sites.iter().enumerate() {
+            let sums = analysis.index.site_sums(position);
+            let Some(alike) = likeness(position).filter(|_| sums.blocked_ns > 0) else {
+                continue;
+            };
+            let Some(thread) = analysis.index.thread(row.thread) else {
+                continue;
+            };
+            let borrowed = || alike.iter().find_map(|like| known.get(like)).map(|k| k.1);
+            let path = paths[position];
+            let class = classifier.class(row, path.or_else(borrowed));
+            let futex = row.futex.and_then(|id| futexes.get(&id)).copied();
+            let process = analysis.tables.threads[thread].process;
+            let (identity, word) = identity(analysis, &class, process, futex);
+            sites.push(Site {
+                position,
+                thread,
+                class,
+                used: Use::Unknown,
+                identity,
+                word,
+                path,
+                blocked_ns: sums.blocked_ns,
+                count: sums.count,
+                max_ns: sums.max_ns,
+            });
+        }
+        let locks = locks_by_wakers(analysis, waits, &sites);
+        for site in &mut sites {
+            let timed = analysis.tables.sites[site.position].timed;
+            let lock = match (site.class.says, locks.get(&site.identity)) {
+                (None, _) => continue,
+                (Some(Says::Lock), _) => true,
+                (Some(Says::Idle), _) => false,
+                (Some(Says::ByWakers), Some(lock)) => *lock,
+                // Without a name and without a waker nothing tells.
+                (Some(Says::ByWakers), None) if site.class.runtime.is_empty() => continue,
+                (Some(Says::ByWakers), None) => false,
+            };
+            site.used = match (lock, timed) {
+                (true, _) => Use::Lock,
+                (false, false) => Use::Idle,
+                (false, true) => Use::Timed,
+            };
+        }
+        Sites { sites }
+    }
+}
+
+fn identity(
+    analysis: &Analysis<'_>,
+    class: &Class,
+    process: u32,
+    futex: Option<usize>,
+) -> (Identity, Option<(usize, u64)>) {
+    let word = futex.and_then(|position| {
+        let address = analysis.tables.futexes[position].address;
+        let offset = class.word.offset(address)?.min(address);
+        Some((position, address - offset, offset))
+    });
+    match word {
+        Some((position, address, offset)) => (
+            Identity::Word { process, address },
+            Some((position, offset)),
+        ),
+        None => {
+            let function = class.caller;
+            (Identity::Caller { process, function }, None)
+        }
+    }
+}
+
+/// By site: the path of the stack that most of its time is known to have, of any where none weighs.
+fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
+    let tables = analysis.tables;
+    let mut weights: Vec<FxHashMap<PathId, u64>> = vec![FxHashMap::default(); tables.sites.len()];
+    for sample in &tables.samples {
+        let site = sample.site.and_then(|id| analysis.index.site(id));
+        let stack = analysis.index.stack(sample.stack);
+        if let (Some(site), Some(stack)) = (site, stack)
+            && tables.sites[site].futex.is_some()
+        {
+            let path = analysis.names.path_of(StackRef::Taken(stack as u32));
+            let weight = weights[site].entry(path).or_default();
+            *weight = weight.saturating_add(sample.weight_ns);
+        }
+    }
+    let most = |of: FxHashMap<PathId, u64>| of.into_iter().max_by_key(|(path, ns)| (*ns, *path));
+    weights
+        .into_iter()
+        .map(|of| most(of).map(|(path, _)| path))
+        .collect()
+}
+
+/// What may be a lock or not, where threads are known to have ended waits: true for a lock, when those
+/// who end the waiting wait there themselves.
+fn locks_by_wakers(
+    analysis: &Analysis<'_>,
+    waits: &Waits,
+    sites: &[Site],
+) -> FxHashMap<Identity, bool> {
+    let open = sites
+        .iter()
+        .filter(|s| s.class.says == Some(Says::ByWakers));
+    let identity_of: FxHashMap<usize, Identity> =
+        open.clone().map(|s| (s.position, s.identity)).collect();
+    let waiters: FxHashSet<(Identity, usize)> = open.map(|s| (s.identity, s.thread)).collect();
+    let mut time: FxHashMap<Identity, (u64, u64)> = FxHashMap::default();
+    for wait in &waits.waits {
+        let waker = analysis.tables.slices[wait.slice as usize].waker_thread;
+        let waker = waker.and_then(|id| analysis.index.thread(id));
+        let (Some(identity), Some(waker)) = (identity_of.get(&(wait.site as usize)), waker) else {
+            continue;
+        };
+        let (by_waiters, all) = time.entry(*identity).or_default();
+        add(all, wait.charged_ns);
+        if waiters.contains(&(*identity, waker)) {
+            add(by_waiters, wait.charged_ns);
+        }
+    }
+    let judge = |(identity, (by_waiters, all)): (Identity, (u64, u64))| {
+        (identity, by_waiters >= all - by_waiters)
+    };
+    time.into_iter().map(judge).collect()
+}
+
+fn waits_by_site(waits: &Waits, sites: usize) -> Vec<Vec<Wait>> {
+    let mut by_site = vec![Vec::new(); sites];
+    for wait in &waits.waits {
+        by_site[wait.site as usize].push(*wait);
+    }
+    by_site
+}
+
+/// Numbers of damaged recordings may be anything.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
+}
+
+/// The sum, as far as it can be told.
+pub fn total(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, u64::saturating_add)
+}
+
+type BlameKey = (usize, Waker);
+
+#[derive(Default)]
+struct Building {
+    sites: Vec<Site>,
+    kept: Vec<Wait>,
+    blame: FxHashMap<BlameKey, (u64, FxHashMap<PathId, u64>)>,
+    /// By label of the waiter: time at sites without a kept wait, ns.
+    uncharged: FxHashMap<usize, u64>,
+}
+
+impl Building {
+    fn add(&mut self, analysis: &Analysis<'_>, site: Site, own: Vec<Wait>) {
+        let label = analysis.groups.label_of_thread(site.thread);
+        if own.is_empty() {
+            add(self.uncharged.entry(label).or_default(), site.blocked_ns);
+        }
+        for wait in &own {
+            let slice = &analysis.tables.slices[wait.slice as usize];
+            let (ns, paths) = self
+                .blame
+                .entry((label, waker_of(analysis, slice)))
+                .or_default();
+            add(ns, wait.charged_ns);
+            if let Some(path) = waker_path(analysis, slice) {
+                add(paths.entry(path).or_default(), wait.charged_ns);
+            }
+        }
+        self.kept.extend(own);
+        self.sites.push(site);
+    }
+
+    /// Charges what no kept wait tells of like the rest of the same waiters, else of the lock.
+    fn charge_rest(&mut self) {
+        let mut rest: Vec<(usize, u64)> = self.uncharged.drain().collect();
+        rest.sort_unstable();
+        for (label, ns) in rest {
+            let mut like: Vec<BlameKey> = self
+                .blame
+                .keys()
+                .filter(|k| k.0 == label)
+                .cloned()
+                .collect();
+            if like.is_empty() {
+                like = self.blame.keys().cloned().collect();
+            }
+            like.sort();
+            let weights: Vec<u64> = like.iter().map(|key| self.blame[key].0).collect();
+            let shares = match like.is_empty() {
+                true => vec![((label, Waker::Nobody), ns)],
+                false => {
+                    let wakers = like.into_iter().map(|(_, waker)| (label, waker));
+                    wakers.zip(apportion(ns, &weights)).collect()
+                }
+            };
+            for (key, share) in shares {
+                add(&mut self.blame.entry(key).or_default().0, share);
+            }
+        }
+    }
+
+    fn finish(
+        mut self,
+        analysis: &Analysis<'_>,
+        identity: Identity,
+        used: Use,
+        kind: &'static str,
+    ) -> Lock {
+        self.charge_rest();
+        let largest = self
+            .sites
+            .iter()
+            .max_by_key(|s| (s.blocked_ns, Reverse(s.position)));
+        let longest = self.kept.iter().map(Wait::blocked_ns).max();
+        let most = |paths: FxHashMap<PathId, u64>| {
+            let most = paths.into_iter().max_by_key(|(path, ns)| (*ns, *path));
+            most.map(|(path, _)| path)
+        };
+        let mut blame: Vec<Blame> = self
+            .blame
+            .into_iter()
+            .map(|((waiter, waker), (blamed_ns, paths))| Blame {
+                waiter,
+                waker,
+                path: most(paths),
+                blamed_ns,
+            })
+            .filter(|b| b.blamed_ns > 0)
+            .collect();
+        blame.sort_by(|a, b| {
+            let key = |b: &Blame| (Reverse(b.blamed_ns), b.waiter);
+            key(a).cmp(&key(b)).then_with(|| a.waker.cmp(&b.waker))
+        });
+        Lock {
+            identity,
+            word: largest.and_then(|s| s.word),
+            used,
+            runtime: largest.map_or("", |s| s.class.runtime),
+            kind,
+            caller: largest.and_then(|s| s.class.caller),
+            waits: total(self.sites.iter().map(|s| s.count)),
+            waited_ns: total(self.sites.iter().map(|s| s.blocked_ns)),
+            // A site's longest stay includes time runnable; where waits were kept they know better.
+            max_ns: longest
+                .unwrap_or_else(|| self.sites.iter().map(|s| s.max_ns).max().unwrap_or(0)),
+            waiters: waiters(analysis, &self.sites),
+            blame,
+            queue: Queue::of(analysis.tables, &self.kept),
+        }
+    }
+}
+
+fn waiters(analysis: &Analysis<'_>, sites: &[Site]) -> Vec<Waiter> {
+    let mut sums: FxHashMap<(usize, Option<PathId>), (u64, u64)> = FxHashMap::default();
+    for site in sites {
+        let label = analysis.groups.label_of_thread(site.thread);
+        let (waits, ns) = sums.entry((label, site.path)).or_default();
+        add(waits, site.count);
+        add(ns, site.blocked_ns);
+    }
+    let mut waiters: Vec<Waiter> = sums
+        .into_iter()
+        .map(|((label, path), (waits, waited_ns))| Waiter {
+            label,
+            path,
+            waits,
+            waited_ns,
+        })
+        .collect();
+    waiters.sort_by_key(|w| (Reverse(w.waited_ns), w.label, w.path));
+    waiters
+}

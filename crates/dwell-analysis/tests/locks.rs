@@ -1,0 +1,531 @@
+//! What futex waits are, and who is charged for them.
+use dwell_analysis::Analysis;
+use dwell_analysis::locks::{Identity, Locks, Use, total};
+use dwell_analysis::testing::{MS, TablesBuilder};
+use dwell_analysis::waits::Waits;
+use dwell_analysis::wakers::Waker;
+use dwell_recording::tables::Tables;
+
+fn locks_of(tables: &Tables) -> Locks {
+    let analysis = Analysis::of(tables);
+    let waits = Waits::of(tables, &analysis.index);
+    Locks::of(&analysis, &waits)
+}
+
+/// One wait at a stack: its runtime, kind, use and caller.
+fn classified(stack: &str, operation: &str, timed: bool) -> (String, String, Use, String) {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let thread = builder.thread(process, "main");
+    let site = builder.site(thread, "lock", "futex", "");
+    builder.on_futex(site, 0x1000, operation, timed);
+    builder.waited(site, 5 * MS, 0, 1);
+    let frames: Vec<&str> = stack.split(';').collect();
+    let stack = builder.stack(&frames);
+    builder.sample(thread, "blocked", stack, Some(site), 5 * MS);
+    builder.kept(site, 5 * MS, Some(stack), None);
+    let analysis = Analysis::of(&builder.tables);
+    let locks = Locks::of(&analysis, &Waits::of(&builder.tables, &analysis.index));
+    assert_eq!(locks.locks.len(), 1);
+    let lock = &locks.locks[0];
+    let caller = lock.caller.map(|f| analysis.names.function(f).name.clone());
+    (
+        lock.runtime.to_owned(),
+        lock.kind.to_owned(),
+        lock.used,
+        caller.unwrap_or_default(),
+    )
+}
+
+/// Stacks as they are met: names of debug information, of dynamic symbols alone, and none.
+const STACKS: &[(&str, &str, bool, &str, &str, Use, &str)] = &[
+    (
+        "main;work;___pthread_mutex_lock;lll_mutex_lock_optimized;__GI___lll_lock_wait;futex_wait;do_futex_[k]",
+        "wait",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;work;pthread_mutex_lock;[libc.so.6+0x84f3a]",
+        "wait",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;work;___pthread_mutex_timedlock",
+        "wait_bitset",
+        true,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;work;__pthread_mutex_lock_full;__futex_lock_pi64",
+        "lock_pi",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;work;___pthread_rwlock_wrlock;__pthread_rwlock_wrlock_full64;__futex_abstimed_wait64",
+        "wait_bitset",
+        false,
+        "glibc",
+        "rwlock",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;take;___pthread_cond_wait;__pthread_cond_wait_common;__futex_abstimed_wait_common",
+        "wait_bitset",
+        false,
+        "glibc",
+        "cond",
+        Use::Idle,
+        "take",
+    ),
+    (
+        "main;take;pthread_cond_timedwait;[libc.so.6+0x849f0]",
+        "wait_bitset",
+        true,
+        "glibc",
+        "cond",
+        Use::Timed,
+        "take",
+    ),
+    // The mutex is taken back after the condition came.
+    (
+        "main;take;___pthread_cond_wait;__pthread_cond_wait_common;__pthread_mutex_cond_lock;__GI___lll_lock_wait",
+        "wait",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "take",
+    ),
+    (
+        "main;take;pthread_cond_wait;[libc.so.6+0x84f3a]",
+        "wait",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "take",
+    ),
+    (
+        "main;___pthread_barrier_wait;futex_wait_simple",
+        "wait",
+        false,
+        "glibc",
+        "barrier",
+        Use::Lock,
+        "main",
+    ),
+    (
+        "main;__pthread_clockjoin_ex;__futex_abstimed_wait_common",
+        "wait_bitset",
+        false,
+        "glibc",
+        "join",
+        Use::Idle,
+        "main",
+    ),
+    (
+        "main;malloc;_int_malloc;__lll_lock_wait_private",
+        "wait",
+        false,
+        "glibc",
+        "internal lock",
+        Use::Lock,
+        "_int_malloc",
+    ),
+    (
+        "main;work;__gthread_mutex_lock :> std::mutex::lock();___pthread_mutex_lock;__GI___lll_lock_wait",
+        "wait",
+        false,
+        "C++",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;std::condition_variable::wait(std::unique_lock<std::mutex>&);___pthread_cond_wait",
+        "wait_bitset",
+        false,
+        "C++",
+        "cond",
+        Use::Idle,
+        "main",
+    ),
+    (
+        "main;work;pthread_mutex_timedlock;__timedwait;__timedwait_cp",
+        "wait",
+        false,
+        "musl",
+        "mutex",
+        Use::Lock,
+        "work",
+    ),
+    (
+        "main;take;pthread_cond_timedwait;__timedwait_cp",
+        "wait",
+        false,
+        "musl",
+        "cond",
+        Use::Idle,
+        "take",
+    ),
+    (
+        "demo::work;std::sys::sync::mutex::futex::Mutex::lock_contended;std::sys::pal::unix::futex::futex_wait;syscall",
+        "wait_bitset",
+        false,
+        "Rust",
+        "Mutex",
+        Use::Lock,
+        "demo::work",
+    ),
+    (
+        "demo::work;<std::sys::sync::rwlock::futex::RwLock>::write_contended;syscall",
+        "wait_bitset",
+        false,
+        "Rust",
+        "RwLock",
+        Use::Lock,
+        "demo::work",
+    ),
+    (
+        "demo::take;std::sync::poison::condvar::Condvar::wait;std::sys::sync::condvar::futex::Condvar::wait_optional_timeout;syscall",
+        "wait_bitset",
+        false,
+        "Rust",
+        "Condvar",
+        Use::Idle,
+        "demo::take",
+    ),
+    (
+        "demo::take;std::sys::sync::condvar::futex::Condvar::wait_timeout;syscall",
+        "wait_bitset",
+        true,
+        "Rust",
+        "Condvar",
+        Use::Timed,
+        "demo::take",
+    ),
+    (
+        "demo::take;std::thread::park;std::sys::sync::thread_parking::futex::Parker::park;syscall",
+        "wait_bitset",
+        false,
+        "Rust",
+        "park",
+        Use::Idle,
+        "demo::take",
+    ),
+    (
+        "demo::work;parking_lot::raw_mutex::RawMutex::lock_slow;parking_lot_core::thread_parker::imp::ThreadParker::futex_wait;syscall",
+        "wait",
+        false,
+        "parking_lot",
+        "Mutex",
+        Use::Lock,
+        "demo::work",
+    ),
+    (
+        "demo::take;parking_lot::condvar::Condvar::wait_until_internal;parking_lot_core::parking_lot::park;syscall",
+        "wait",
+        false,
+        "parking_lot",
+        "Condvar",
+        Use::Idle,
+        "demo::take",
+    ),
+    (
+        "runtime.mcall;runtime.park_m;runtime.schedule;runtime.findRunnable;runtime.stopm;runtime.mPark;runtime.notesleep;runtime.futexsleep;runtime.futex.abi0",
+        "wait",
+        false,
+        "Go",
+        "idle thread",
+        Use::Idle,
+        "",
+    ),
+    (
+        "runtime.mstart;runtime.sysmon;runtime.notetsleep;runtime.notetsleep_internal;runtime.futexsleep;runtime.futex.abi0",
+        "wait",
+        true,
+        "Go",
+        "idle thread",
+        Use::Timed,
+        "",
+    ),
+    (
+        "main.work;runtime.mallocgc;runtime.lock2;runtime.semasleep;runtime.futexsleep;runtime.futex.abi0",
+        "wait",
+        false,
+        "Go",
+        "runtime lock",
+        Use::Lock,
+        "main.work",
+    ),
+    (
+        "thread_native_entry(Thread*);[perf+0x10];ObjectMonitor::enter(JavaThread*);ObjectMonitor::EnterI(JavaThread*);os::PlatformEvent::park();___pthread_cond_wait",
+        "wait_bitset",
+        false,
+        "Java",
+        "monitor",
+        Use::Lock,
+        "[perf+0x10]",
+    ),
+    (
+        "JVM_MonitorWait;ObjectSynchronizer::wait(Handle, long, JavaThread*);ObjectMonitor::wait(long, bool, JavaThread*);os::PlatformEvent::park();___pthread_cond_wait",
+        "wait_bitset",
+        false,
+        "Java",
+        "Object.wait",
+        Use::Idle,
+        "JVM_MonitorWait",
+    ),
+    (
+        "JVM_MonitorWait;ObjectMonitor::wait(long, bool, JavaThread*);ObjectMonitor::ReenterI(JavaThread*, ObjectWaiter*);os::PlatformEvent::park();___pthread_cond_wait",
+        "wait_bitset",
+        false,
+        "Java",
+        "monitor",
+        Use::Lock,
+        "JVM_MonitorWait",
+    ),
+    (
+        "Unsafe_Park;Parker::park(bool, long);___pthread_cond_wait",
+        "wait_bitset",
+        false,
+        "Java",
+        "LockSupport.park",
+        Use::Idle,
+        "",
+    ),
+    (
+        "Monitor::wait(long);os::PlatformMonitor::wait(unsigned long);___pthread_cond_timedwait64",
+        "wait_bitset",
+        true,
+        "Java",
+        "VM thread",
+        Use::Timed,
+        "",
+    ),
+    (
+        "main;_PyEval_EvalFrameDefault;PyEval_RestoreThread;take_gil;___pthread_cond_timedwait64",
+        "wait_bitset",
+        true,
+        "Python",
+        "GIL",
+        Use::Lock,
+        "_PyEval_EvalFrameDefault",
+    ),
+    (
+        "[a.out+0x10];[a.out+0x20]",
+        "lock_pi",
+        false,
+        "glibc",
+        "PI mutex",
+        Use::Lock,
+        "[a.out+0x20]",
+    ),
+    (
+        "[a.out+0x10];[libc.so.6+0x84f3a]",
+        "wait",
+        false,
+        "glibc",
+        "mutex",
+        Use::Lock,
+        "[a.out+0x10]",
+    ),
+    (
+        "[a.out+0x10];[libc.so.6+0x849f0]",
+        "wait_bitset",
+        false,
+        "glibc",
+        "cond",
+        Use::Idle,
+        "[a.out+0x10]",
+    ),
+    (
+        "[a.out+0x10];[a.out+0x20]",
+        "wait_bitset",
+        false,
+        "",
+        "futex",
+        Use::Unknown,
+        "[a.out+0x20]",
+    ),
+    (
+        "[a.out+0x10];[a.out+0x20]",
+        "other",
+        false,
+        "",
+        "futex",
+        Use::Unknown,
+        "[a.out+0x20]",
+    ),
+];
+
+#[test]
+fn every_runtime_is_known_by_its_functions() {
+    for (stack, operation, timed, runtime, kind, used, caller) in STACKS {
+        let (r, k, u, c) = classified(stack, operation, *timed);
+        let got = (r.as_str(), k.as_str(), u, c.as_str());
+        assert_eq!(got, (*runtime, *kind, *used, *caller), "{stack}");
+    }
+}
+
+/// Threads of `roles` wait in turn for 4 ms each on one semaphore; `waker(n)` ends the wait of thread n.
+fn semaphore(threads: u32, waker: impl Fn(u32) -> u32) -> Tables {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let boss = builder.thread(process, "boss");
+    builder.ran(boss, 100 * MS);
+    for n in 0..threads {
+        builder.thread(process, &format!("worker-{n}"));
+    }
+    let stack = builder.stack(&["start_thread", "work", "__new_sem_wait_slow64"]);
+    for round in 0..5 {
+        for n in 0..threads {
+            let thread = builder.thread(process, &format!("worker-{n}"));
+            let site = builder.site(thread, "lock", "futex", "");
+            builder.on_futex(site, 0x1000, "wait_bitset", false);
+            builder.ran(thread, MS);
+            builder.waited(site, 4 * MS, 0, 1);
+            builder.kept(site, 4 * MS, (round == 0).then_some(stack), Some(waker(n)));
+            if round == 0 {
+                builder.sample(thread, "blocked", stack, Some(site), 4 * MS);
+            }
+        }
+    }
+    builder.tables
+}
+
+#[test]
+fn a_semaphore_is_a_lock_when_its_takers_post_it() {
+    let as_lock = locks_of(&semaphore(3, |n| 1 + (n + 1) % 3));
+    assert_eq!(as_lock.by_use(), [60 * MS, 0, 0, 0]);
+    let as_queue = locks_of(&semaphore(3, |_| 0));
+    assert_eq!(as_queue.by_use(), [0, 60 * MS, 0, 0]);
+}
+
+#[test]
+fn a_lock_that_goes_from_waiter_to_waiter_is_a_convoy() {
+    let mut tables = semaphore(3, |n| 1 + (n + 2) % 3);
+    // The three begin together, and each is let go by the one that was let go before it.
+    let start = tables.meta.start_ns;
+    for (place, slice) in tables.slices.iter_mut().enumerate() {
+        let woken = start + (3 + place as u64) * 2 * MS;
+        slice.start_ns = woken - 6 * MS;
+        slice.blocked_ns = 6 * MS;
+    }
+    let locks = locks_of(&tables);
+    let queue = locks.locks[0].queue;
+    assert_eq!(queue.longest, 3);
+    assert!(queue.mean > 2.4 && queue.handed_on > 0.8, "{queue:?}");
+    assert!(queue.is_convoy());
+    assert!(!locks_of(&semaphore(1, |_| 0)).locks[0].queue.is_convoy());
+}
+
+#[test]
+fn blame_and_waiting_add_up() {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let stack = builder.stack(&["main", "work", "pthread_mutex_lock", "__lll_lock_wait"]);
+    let holder = builder.thread(process, "holder");
+    builder.ran(holder, MS);
+    for n in 0..5u64 {
+        let thread = builder.thread(process, &format!("worker-{n}"));
+        let site = builder.site(thread, "lock", "futex", "");
+        builder.on_futex(site, 0x1000 + 0x100 * (n / 4), "wait", false);
+        // Many short waits that were not kept, and for most threads two that were.
+        builder.waited(site, (40 + 7 * n) * MS + 13, 3, 100);
+        builder.sample(thread, "blocked", stack, Some(site), 10 * MS);
+        for _ in 0..2 * u64::from(n < 3) {
+            builder.ran(thread, MS);
+            builder.waited(site, 2 * MS, 0, 1);
+            builder.kept(
+                site,
+                2 * MS,
+                Some(stack),
+                Some(if n == 0 { 1 } else { holder }),
+            );
+        }
+    }
+    let locks = locks_of(&builder.tables);
+    assert_eq!(locks.locks.len(), 2);
+    for lock in &locks.locks {
+        let blamed = total(lock.blame.iter().map(|b| b.blamed_ns));
+        assert_eq!(blamed, lock.waited_ns, "{lock:?}");
+    }
+    let [first, second] = &locks.locks[..] else {
+        panic!("two locks");
+    };
+    assert_eq!(
+        first.unattributed_ns(),
+        0,
+        "charged like the rest of the lock"
+    );
+    assert_eq!(
+        (second.unattributed_ns(), second.blame[0].waker.clone()),
+        (68 * MS + 13, Waker::Nobody)
+    );
+    let exact = total(builder.tables.site_times.iter().map(|row| row.blocked_ns));
+    assert_eq!(locks.by_use(), [exact, 0, 0, 0]);
+    assert_eq!(first.waits + second.waits, 506);
+}
+
+#[test]
+fn a_site_without_a_stack_is_what_others_are_at_its_word() {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let stack = builder.stack(&[
+        "main",
+        "take",
+        "pthread_cond_wait",
+        "__pthread_cond_wait_common",
+    ]);
+    for n in 0..2 {
+        let thread = builder.thread(process, &format!("worker-{n}"));
+        let site = builder.site(thread, "lock", "futex", "");
+        builder.on_futex(site, 0x1028, "wait_bitset", false);
+        builder.waited(site, 8 * MS, 0, 2);
+        if n == 0 {
+            builder.sample(thread, "blocked", stack, Some(site), 8 * MS);
+        }
+    }
+    let locks = locks_of(&builder.tables);
+    assert_eq!(locks.by_use(), [0, 16 * MS, 0, 0]);
+    let whole = Identity::Word {
+        process,
+        address: 0x1000,
+    };
+    assert_eq!(
+        locks.locks[0].identity, whole,
+        "the condition, not its word"
+    );
+}
+
+#[test]
+fn damaged_recordings_are_no_panic() {
+    let mut tables = semaphore(2, |n| 1 + n);
+    tables.futexes.clear();
+    tables
+        .site_times
+        .iter_mut()
+        .for_each(|row| row.blocked_ns = u64::MAX);
+    tables.sites[0].thread = 99;
+    let locks = locks_of(&tables);
+    assert!(locks.locks.len() <= 2);
+    tables.sites.iter_mut().for_each(|row| row.futex = Some(77));
+    locks_of(&tables);
+}

@@ -1,0 +1,43 @@
+//! Recordings of every earlier format version open. Each folder below `recordings/` was written by the
+//! program of that version (`make_sample_recording`, one second of it).
+use dwell_recording::rows::{SiteRow, SliceRow};
+use dwell_recording::{FORMAT_VERSION, Recording};
+use std::path::Path;
+
+#[test]
+fn version_1_has_no_futexes_and_everything_else() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/version-1.dwell");
+    let recording = Recording::open(folder).unwrap();
+    let tables = recording.load().unwrap();
+    assert_eq!(recording.warnings().len(), 0);
+    assert_eq!(tables.meta.format_version, FORMAT_VERSION);
+    assert!(tables.futexes.is_empty());
+    let counts = [
+        tables.processes.len(),
+        tables.threads.len(),
+        tables.mappings.len(),
+        tables.frames.len(),
+        tables.stacks.len(),
+    ];
+    assert_eq!(counts, [3, 11, 3, 16, 12]);
+    let futex = |row: &&SiteRow| row.syscall == "futex";
+    let site = tables
+        .sites
+        .iter()
+        .find(futex)
+        .expect("it has waits at locks");
+    assert_eq!((site.futex, site.timed, site.shared), (None, false, false));
+    assert_eq!(
+        (site.reason.as_str(), site.operation.as_str()),
+        ("lock", "")
+    );
+    assert!(tables.slices.len() > 100 && tables.samples.len() > 100);
+    assert!(
+        tables
+            .slices
+            .iter()
+            .all(|row: &SliceRow| row.result.is_empty())
+    );
+    let waits: u64 = tables.site_times.iter().map(|row| row.count).sum();
+    assert!(waits >= tables.slices.len() as u64);
+}

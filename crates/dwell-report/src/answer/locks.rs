@@ -1,0 +1,169 @@
+//! Which locks cost time, and who held others up.
+use super::build::frames;
+use super::waits::{name as group_name, party};
+use super::{Blame, BlockedBy, Frame, LockAnswer, LocksAnswer, Options, Waiter};
+use dwell_analysis::Analysis;
+use dwell_analysis::locks::{Identity, Lock, Locks, Use, total};
+use dwell_analysis::waits::Waits;
+use dwell_analysis::wakers::Waker;
+use dwell_recording::tables::Tables;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Waiters and edges told of one lock.
+const PARTIES: usize = 12;
+
+impl LocksAnswer {
+    /// Computes the answer of a recording.
+    pub fn build(tables: &Tables, options: &Options) -> LocksAnswer {
+        let analysis = Analysis::of(tables);
+        let waits = Waits::of(tables, &analysis.index);
+        LocksAnswer::of(&analysis, &waits, options)
+    }
+
+    /// The same, with the analysis done before.
+    pub fn of(analysis: &Analysis<'_>, waits: &Waits, options: &Options) -> LocksAnswer {
+        let locks = Locks::of(analysis, waits);
+        let by_use = locks.by_use();
+        let waited_ns = by_use[Use::Lock as usize];
+        let all = total(by_use.iter().copied());
+        let unknown = by_use[Use::Unknown as usize];
+        let told = |used: Use| {
+            let of_use = locks.of_use(used).take(options.locks);
+            of_use.map(|l| lock(analysis, l)).collect()
+        };
+        LocksAnswer {
+            recording: super::build::recording(analysis),
+            thread_time_ns: analysis.summary.total.lifetime_ns,
+            futex_ns: Use::ALL
+                .iter()
+                .map(|used| (used.name().to_owned(), by_use[*used as usize]))
+                .collect(),
+            classified_share: match all {
+                0 => 1.0,
+                all => 1.0 - unknown as f64 / all as f64,
+            },
+            waited_ns,
+            blamed_ns: total(
+                locks
+                    .of_use(Use::Lock)
+                    .flat_map(|l| &l.blame)
+                    .map(|b| b.blamed_ns),
+            ),
+            unattributed_ns: total(locks.of_use(Use::Lock).map(Lock::unattributed_ns)),
+            count: locks.of_use(Use::Lock).count() as u64,
+            blocks: blocks(analysis, &locks),
+            locks: told(Use::Lock),
+            unknown: told(Use::Unknown),
+            waiting_for_work: Use::ALL[1..3].iter().flat_map(|u| told(*u)).collect(),
+        }
+    }
+}
+
+/// Who blocks whom over all locks, the most first.
+fn blocks(analysis: &Analysis<'_>, locks: &Locks) -> Vec<BlockedBy> {
+    let mut edges: BTreeMap<(usize, &Waker), u64> = BTreeMap::new();
+    for blame in locks.of_use(Use::Lock).flat_map(|l| &l.blame) {
+        let ns = edges.entry((blame.waiter, &blame.waker)).or_default();
+        *ns = ns.saturating_add(blame.blamed_ns);
+    }
+    let edge = |((waiter, waker), waited_ns): ((usize, &Waker), u64)| BlockedBy {
+        waiter: group_name(analysis, waiter),
+        waker: party(analysis, waker),
+        waited_ns,
+    };
+    let mut edges: Vec<BlockedBy> = edges.into_iter().map(edge).collect();
+    edges.sort_by_key(|e| Reverse(e.waited_ns));
+    edges
+}
+
+fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
+    let caller = lock.caller.map(|f| Frame {
+        function: analysis.names.function(f).name.clone(),
+        kernel: false,
+    });
+    let queue = &lock.queue;
+    LockAnswer {
+        name: name(analysis, lock),
+        process: process(analysis, lock),
+        address: match lock.identity {
+            Identity::Word { address, .. } => Some(format!("{address:#x}")),
+            Identity::Caller { .. } => None,
+        },
+        runtime: lock.runtime.to_owned(),
+        kind: lock.kind.to_owned(),
+        used: lock.used.name().to_owned(),
+        caller,
+        waits: lock.waits,
+        waited_ns: lock.waited_ns,
+        mean_ns: lock.waited_ns.checked_div(lock.waits).unwrap_or(0),
+        max_ns: lock.max_ns,
+        kept_waits: queue.kept,
+        p50_ns: queue.p50_ns,
+        p90_ns: queue.p90_ns,
+        p99_ns: queue.p99_ns,
+        queue_longest: queue.longest,
+        queue_mean: queue.mean,
+        handed_on_share: queue.handed_on,
+        convoy: queue.is_convoy(),
+        unattributed_ns: lock.unattributed_ns(),
+        waiters: lock
+            .waiters
+            .iter()
+            .take(PARTIES)
+            .map(|w| Waiter {
+                group: group_name(analysis, w.label),
+                waits: w.waits,
+                waited_ns: w.waited_ns,
+                frames: w.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+            })
+            .collect(),
+        blame: lock
+            .blame
+            .iter()
+            .take(PARTIES)
+            .map(|b| Blame {
+                waiter: group_name(analysis, b.waiter),
+                waker: party(analysis, &b.waker),
+                blamed_ns: b.blamed_ns,
+                frames: b.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+            })
+            .collect(),
+    }
+}
+
+/// The variable it lies in; else where it is; else who wants it.
+fn name(analysis: &Analysis<'_>, lock: &Lock) -> String {
+    let caller = lock
+        .caller
+        .map(|f| analysis.names.function(f).name.as_str());
+    let Identity::Word { address, .. } = lock.identity else {
+        return match caller {
+            Some(caller) => format!("in {caller}"),
+            None => "[no stack taken]".to_owned(),
+        };
+    };
+    if let Some((futex, within)) = lock.word {
+        let row = &analysis.tables.futexes[futex];
+        if !row.symbol.is_empty() {
+            return match row.offset.unwrap_or(0).saturating_sub(within) {
+                0 => row.symbol.clone(),
+                offset => format!("{}+{offset:#x}", row.symbol),
+            };
+        }
+        if let Some(stated) = row.stated {
+            let file = row.module.rsplit('/').next().unwrap_or_default();
+            return format!("[{file}+{:#x}]", stated.saturating_sub(within));
+        }
+    }
+    match caller {
+        Some(caller) => format!("{address:#x} in {caller}"),
+        None => format!("{address:#x}"),
+    }
+}
+
+fn process(analysis: &Analysis<'_>, lock: &Lock) -> String {
+    let (Identity::Word { process, .. } | Identity::Caller { process, .. }) = lock.identity;
+    let position = analysis.index.process(process);
+    position.map_or_else(String::new, |p| analysis.tables.processes[p].name.clone())
+}

@@ -1,0 +1,295 @@
+//! Locks: a table, and each of the worst ones with who waited and who held them up.
+use super::Style;
+use super::paint::{Page, left, right};
+use super::stacks::{telling, wrap};
+use crate::answer::{Answer, Blame, Frame, LockAnswer, LocksAnswer, Party};
+use crate::human;
+use crate::shorten::{middle, one_line, shorten};
+use dwell_analysis::locks::kinds;
+use dwell_analysis::{Reason, State};
+use unicode_width::UnicodeWidthStr;
+
+const LOCK: State = State::Blocked(Reason::Lock);
+/// Locks told in detail; the table has more, and the JSON output all that were asked for.
+const DETAILED: usize = 5;
+/// Waiters, and edges of blame, told of one lock.
+const PARTIES: usize = 3;
+/// Lines of the graph of who blocks whom.
+const EDGES: usize = 8;
+/// Kinds of waiting for work that are named.
+const IDLE_KINDS: usize = 4;
+/// Locks named in the report of everything.
+const REPORTED: usize = 5;
+/// The report of everything tells of locks from this share of thread time on.
+const REPORTED_SHARE: f64 = 0.01;
+const INDENT: usize = 6;
+/// Columns before the name in the table of locks.
+const COLUMNS: usize = 44;
+/// Least columns of a name.
+const NAME: usize = 16;
+
+/// Renders the answer about locks.
+pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
+    let mut page = Page::new(style);
+    let target = middle(&one_line(&answer.recording.target), page.width - 7);
+    let target = page.bold(&target);
+    page.line(format!("locks  {target}"));
+    add_uses(&mut page, answer);
+    if answer.locks.is_empty() {
+        page.line("");
+        page.line("No thread waited for a lock.");
+    } else {
+        page.heading("Locks", "by the time that threads waited for them");
+        add_table(&mut page, &answer.locks, answer.waited_ns);
+        let more = answer.count.saturating_sub(answer.locks.len() as u64);
+        if more > 0 {
+            let more = page.dim(&format!("  and {more} more; -n shows more"));
+            page.line(more);
+        }
+        add_graph(&mut page, answer);
+        for lock in answer.locks.iter().take(DETAILED) {
+            add_lock(&mut page, lock);
+        }
+    }
+    add_idle(&mut page, answer);
+    add_unattributed(&mut page, answer);
+    page.finish()
+}
+
+/// The section of the report of everything, when lock waits matter.
+pub(super) fn add_section(page: &mut Page, answer: &Answer) {
+    let waited = answer.locks_waited_ns;
+    if (waited as f64) < REPORTED_SHARE * answer.total.lifetime_ns as f64 || waited == 0 {
+        return;
+    }
+    page.heading("Locks", "waited for; `dwell locks` tells who held them");
+    let worst = &answer.locks[..answer.locks.len().min(REPORTED)];
+    add_table(page, worst, waited);
+}
+
+fn add_uses(page: &mut Page, answer: &LocksAnswer) {
+    let of = |used: &str| answer.futex_ns.get(used).copied().unwrap_or(0);
+    let share = human::percent(of("lock"), answer.thread_time_ns);
+    let lock = format!(
+        "{} for locks ({share} of thread time)",
+        human::duration(of("lock"))
+    );
+    let mut text = format!(
+        "Threads waited on futexes {}, {} for work",
+        page.state(LOCK, &lock),
+        human::duration(of("idle")),
+    );
+    text.push_str(&format!(
+        ", {} for work or a time",
+        human::duration(of("timed"))
+    ));
+    if of("unknown") > 0 {
+        text.push_str(&format!(
+            ", {} for what is not known",
+            human::duration(of("unknown"))
+        ));
+    }
+    page.wrapped(&format!("{text}."), 0, 0);
+}
+
+fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
+    let header = format!(
+        "{}{}{}{}{}  lock",
+        right("share", 7),
+        right("waited", 9),
+        right("waits", 8),
+        right("mean", 9),
+        right("longest", 9)
+    );
+    let header = page.dim(&header);
+    page.line(header);
+    for lock in locks {
+        let mut kind = kind(lock);
+        let mut room = page.width - COLUMNS;
+        if room >= NAME + 2 + kind.width() {
+            room -= 2 + kind.width();
+        } else {
+            kind.clear();
+        }
+        let line = format!(
+            "{}{}{}{}{}  {}  {}",
+            page.bold(&right(&human::percent(lock.waited_ns, waited_ns), 7)),
+            right(&human::duration(lock.waited_ns), 9),
+            right(&human::count(lock.waits), 8),
+            right(&human::duration(lock.mean_ns), 9),
+            right(&human::duration(lock.max_ns), 9),
+            page.state(LOCK, &name(lock, room)),
+            page.dim(&kind),
+        );
+        page.line(line);
+    }
+}
+
+/// A lock on the heap keeps its address where there is room for that and for who wants it.
+fn name(lock: &LockAnswer, room: usize) -> String {
+    match lock.name.split_once(" in ") {
+        Some((address, caller)) if address.starts_with("0x") => {
+            match room.checked_sub(address.len() + 4) {
+                Some(left) if left >= NAME => format!("{address} in {}", shorten(caller, left)),
+                _ => shorten(caller, room),
+            }
+        }
+        _ => shorten(&lock.name, room),
+    }
+}
+
+fn kind(lock: &LockAnswer) -> String {
+    match lock.runtime.as_str() {
+        "" => lock.kind.clone(),
+        runtime => format!("{runtime} {}", lock.kind),
+    }
+}
+
+fn add_graph(page: &mut Page, answer: &LocksAnswer) {
+    page.heading(
+        "Who blocks whom",
+        "waiter ← who let it go on, share of the waiting",
+    );
+    let width = answer
+        .blocks
+        .iter()
+        .take(EDGES)
+        .map(|e| e.waiter.width())
+        .max()
+        .unwrap_or(0)
+        .min((page.width - 22) / 2);
+    for edge in answer.blocks.iter().take(EDGES) {
+        let line = format!(
+            "{}{}  {} ← {}",
+            page.bold(&right(&human::percent(edge.waited_ns, answer.waited_ns), 7)),
+            right(&human::duration(edge.waited_ns), 9),
+            left(&middle(&edge.waiter, width), width),
+            middle(&who(&edge.waker), page.width - 22 - width),
+        );
+        page.line(line);
+    }
+}
+
+fn who(party: &Party) -> String {
+    match (party.kind.as_str(), party.name.as_str()) {
+        ("nobody", _) => "nobody known".to_owned(),
+        ("interrupt", "[timer]") => "[timer]: gave up waiting".to_owned(),
+        ("foreign", name) => format!("{name} (not recorded)"),
+        (_, name) => name.to_owned(),
+    }
+}
+
+fn add_lock(page: &mut Page, lock: &LockAnswer) {
+    page.line("");
+    let kind = kind(lock);
+    let room = page.width - 2 - kind.width().min(page.width / 2);
+    let name = page.bold(&name(lock, room));
+    let kind = page.dim(&kind);
+    page.line(format!("{name}  {kind}"));
+    page.wrapped(&facts(lock), 2, 2);
+    for waiter in lock.waiters.iter().take(PARTIES) {
+        let share = human::percent(waiter.waited_ns, lock.waited_ns);
+        let line = format!("  {} waited: {}", right(&share, 7), waiter.group);
+        page.line(middle(&line, page.width));
+        add_frames(page, &waiter.frames);
+    }
+    for blame in lock.blame.iter().take(PARTIES) {
+        add_blame(page, lock, blame);
+    }
+}
+
+fn facts(lock: &LockAnswer) -> String {
+    let mut facts = vec![format!(
+        "{} in {}",
+        human::duration(lock.waited_ns),
+        human::counted(lock.waits, "wait", "waits")
+    )];
+    if lock.kept_waits > 1 {
+        facts.push(format!(
+            "half up to {}, 99 % up to {}",
+            human::duration(lock.p50_ns),
+            human::duration(lock.p99_ns)
+        ));
+    }
+    facts.push(format!("longest {}", human::duration(lock.max_ns)));
+    if lock.queue_longest > 1 {
+        facts.push(format!(
+            "up to {} waiting at a time, {:.1} on average",
+            lock.queue_longest, lock.queue_mean
+        ));
+    }
+    let mut text = facts.join(" · ");
+    if lock.convoy {
+        text.push_str(" · a convoy: it goes from waiter to waiter");
+    }
+    text
+}
+
+fn add_blame(page: &mut Page, lock: &LockAnswer, blame: &Blame) {
+    let share = human::percent(blame.blamed_ns, lock.waited_ns);
+    let share = page.state(LOCK, &right(&share, 7));
+    let what = match blame.waker.kind.as_str() {
+        "nobody" => "no release seen, waited by",
+        "interrupt" => "given up by",
+        _ => "",
+    };
+    let line = match what {
+        "" => format!("released by {} to {}", who(&blame.waker), blame.waiter),
+        what => format!("{what} {}", blame.waiter),
+    };
+    let line = middle(&line, page.width - 10);
+    page.line(format!("  {share} {line}"));
+    add_frames(page, &blame.frames);
+}
+
+/// The innermost telling functions, in one line: from the one on that uses the lock.
+fn add_frames(page: &mut Page, frames: &[Frame]) {
+    if frames.is_empty() {
+        return;
+    }
+    let width = page.width - INDENT - 4;
+    let user = frames
+        .iter()
+        .position(|f| !f.kernel && !kinds::belongs_to_lock(&f.function));
+    let names = telling(&frames[user.unwrap_or(0)..], width);
+    let line = wrap(&names, width).swap_remove(0);
+    let line = page.dim(&line);
+    page.line(format!("{}{line}", " ".repeat(INDENT + 4)));
+}
+
+fn add_idle(page: &mut Page, answer: &LocksAnswer) {
+    if answer.waiting_for_work.is_empty() {
+        return;
+    }
+    let mut kinds: Vec<(String, u64)> = Vec::new();
+    for lock in &answer.waiting_for_work {
+        let kind = kind(lock);
+        match kinds.iter_mut().find(|(k, _)| *k == kind) {
+            Some((_, ns)) => *ns = ns.saturating_add(lock.waited_ns),
+            None => kinds.push((kind, lock.waited_ns)),
+        }
+    }
+    kinds.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let named: Vec<String> = kinds
+        .iter()
+        .take(IDLE_KINDS)
+        .map(|(kind, ns)| format!("{kind} {}", human::duration(*ns)))
+        .collect();
+    page.line("");
+    page.wrapped(
+        &format!("Waiting for work, no lock: {}.", named.join(", ")),
+        0,
+        2,
+    );
+}
+
+fn add_unattributed(page: &mut Page, answer: &LocksAnswer) {
+    if answer.unattributed_ns > 0 {
+        let text = format!(
+            "{} of the waiting for locks ({}) is charged to nobody: its end was not seen.",
+            human::duration(answer.unattributed_ns),
+            human::percent(answer.unattributed_ns, answer.waited_ns)
+        );
+        page.wrapped(&text, 0, 2);
+    }
+}

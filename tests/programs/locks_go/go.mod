@@ -1,0 +1,3 @@
+module locks_go
+
+go 1.21
