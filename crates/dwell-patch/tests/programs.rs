@@ -119,7 +119,7 @@ fn a_process_that_is_not_there() {
 #[test]
 #[ignore = "needs root"]
 fn a_stopped_process_stays_stopped() {
-    let mut target = Puppet::start("counted", &["4"]);
+    let target = Puppet::start("counted", &["4"]);
     let pid = target.pid();
     // SAFETY: the process is ours.
     unsafe { libc::kill(pid, libc::SIGSTOP) };
