@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 8] = [
+const COMMANDS: [&str; 9] = [
     "record",
     "report",
     "locks",
