@@ -1,0 +1,164 @@
+//! What is counted is what the programs say they did, lock by lock.
+#[path = "../../dwell-patch/tests/common/mod.rs"]
+mod common;
+
+use common::{Puppet, assert_pristine, from_environment};
+use dwell_locks::{Libc, Locks, Snapshot};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Acquisitions, nested ones, failed tries, timeouts; by address.
+type Counts = BTreeMap<u64, [u64; 4]>;
+
+/// What a program says.
+fn truth(answer: &Value) -> Counts {
+    let locks = answer.as_object().expect("an object").iter();
+    let number = |v: &Value| v.as_u64().expect("a count");
+    locks
+        .map(|(address, counts)| {
+            let address = address.trim_start_matches("0x");
+            let address = u64::from_str_radix(address, 16).expect("an address");
+            let counts = counts.as_array().expect("counts");
+            (address, std::array::from_fn(|n| number(&counts[n])))
+        })
+        .collect()
+}
+
+/// What was counted.
+fn counted(snapshot: &Snapshot) -> Counts {
+    assert_eq!(snapshot.forgotten, 0);
+    let mut counts = Counts::new();
+    for lock in &snapshot.locks {
+        let sums = counts.entry(lock.address).or_default();
+        let more = [lock.acquired, lock.nested, lock.try_fails, lock.timeouts];
+        for (sum, more) in sums.iter_mut().zip(more) {
+            *sum += more;
+        }
+    }
+    counts
+}
+
+/// The rise of every count of `of` from one instant to another.
+fn rise(of: &Counts, from: &Counts, to: &Counts) -> Counts {
+    let at = |counts: &Counts, lock| counts.get(lock).copied().unwrap_or_default();
+    let rise = |lock| {
+        let (from, to) = (at(from, lock), at(to, lock));
+        std::array::from_fn(|n| to[n] - from[n])
+    };
+    of.keys().map(|lock| (*lock, rise(lock))).collect()
+}
+
+fn sum(counts: &Counts, which: usize) -> u64 {
+    counts.values().map(|c| c[which]).sum()
+}
+
+/// Attaches in the middle of everything, compares between parks, and lets go in the middle.
+fn follow(name: &str, expected: impl Fn(Libc) -> bool) {
+    let rounds = from_environment("DWELL_LOCK_ROUNDS", 8);
+    let mut target = Puppet::start(name, &["2"]);
+    target.run();
+    let mut seen = [0; 4];
+    for round in 0..rounds {
+        let locks = Locks::attach(target.pid()).expect("it can be attached to");
+        assert!(expected(locks.libc()), "{:?}", locks.libc());
+        let before = truth(&target.tell("p"));
+        let counted_before = counted(&locks.snapshot().expect("it runs"));
+        target.run();
+        std::thread::sleep(Duration::from_millis(200));
+        // A look at any time.
+        assert!(locks.snapshot().expect("it runs").sum(|l| l.acquired) > 0);
+        let after = truth(&target.tell("p"));
+        let counted_after = counted(&locks.snapshot().expect("it runs"));
+        let wanted = rise(&after, &before, &after);
+        let got = rise(&after, &counted_before, &counted_after);
+        assert!(got == wanted, "{name}: {}", differences(&got, &wanted));
+        for (which, seen) in seen.iter_mut().enumerate() {
+            *seen += sum(&wanted, which);
+        }
+        let is_parked = round % 2 == 0;
+        if !is_parked {
+            target.run();
+        }
+        let (last, restored) = locks.detach().expect("it can be let go of");
+        assert_eq!((restored.foreign, restored.arenas_left), (0, 0));
+        let last = counted(&last.expect("it runs"));
+        if is_parked {
+            assert_eq!(last, counted_after);
+            assert_pristine(target.pid());
+            target.run();
+        } else {
+            assert!(sum(&last, 0) >= sum(&counted_after, 0));
+        }
+    }
+    target.finish();
+    println!("{name}: acquired, nested, failed, timed out: {seen:?}");
+    assert!(seen.iter().all(|&n| n > 0), "{seen:?}");
+}
+
+fn differences(got: &Counts, wanted: &Counts) -> String {
+    let differ = wanted.iter().filter(|(lock, n)| got[lock] != **n);
+    let lines = differ.map(|(lock, n)| format!("{lock:#x}: {:?}, not {n:?}", got[lock]));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_kind_of_mutex() {
+    follow("mutexes", |libc| matches!(libc, Libc::Glibc { .. }));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_kind_of_mutex_static() {
+    follow("mutexes-static", |libc| matches!(libc, Libc::Glibc { .. }));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_kind_of_mutex_musl() {
+    follow("mutexes-musl", |libc| libc == Libc::Musl);
+}
+
+/// As many as one has patience for: every single one is counted, each for its own lock.
+#[test]
+#[ignore = "needs root"]
+fn not_one_is_lost() {
+    const THREADS: usize = 4;
+    let all = from_environment("DWELL_LOCK_PAIRS", 100_000_000);
+    let each = (all / THREADS).to_string();
+    let mut target = Puppet::start("mutexes", &[&THREADS.to_string(), &each]);
+    let locks = Locks::attach(target.pid()).expect("it can be attached to");
+    let wanted = truth(&target.tell("r"));
+    let (last, _) = locks.detach().expect("it can be let go of");
+    let got = counted(&last.expect("it runs"));
+    let got = rise(&wanted, &Counts::new(), &got);
+    assert!(got == wanted, "{}", differences(&got, &wanted));
+    assert_eq!(sum(&got, 0), (all / THREADS * THREADS) as u64);
+    target.finish();
+}
+
+/// Attaching and letting go over and over under load changes no result.
+#[test]
+#[ignore = "needs root"]
+fn comes_and_goes() {
+    let rounds = from_environment("DWELL_LOCK_ROUNDS", 8);
+    for name in ["torture", "mutexes"] {
+        let arguments: &[&str] = if name == "torture" { &["18"] } else { &["2"] };
+        let mut target = Puppet::start(name, arguments);
+        if name == "mutexes" {
+            target.run();
+        }
+        for _ in 0..5 * rounds {
+            let locks = Locks::attach(target.pid()).expect("it can be attached to");
+            std::thread::sleep(Duration::from_millis(10));
+            let (last, restored) = locks.detach().expect("it can be let go of");
+            assert!(last.is_some());
+            assert_eq!((restored.foreign, restored.arenas_left), (0, 0));
+        }
+        target.tell("p");
+        assert_pristine(target.pid());
+        target.run();
+        target.finish();
+    }
+}
