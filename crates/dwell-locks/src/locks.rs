@@ -1,9 +1,9 @@
 //! Attaches to a process, reads, and lets go.
-use crate::hooks::{LEAVE, MUSL_WAITS, entries};
+use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, libc};
-use dwell_patch::plan::Place;
+use dwell_patch::plan::{Place, keeps_first_argument};
 use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
 use dwell_patch::{Attachment, PatchError, Probe, Refusal};
 use thiserror::Error;
@@ -50,21 +50,8 @@ impl Locks {
         let Some((module, libc)) = find(&modules) else {
             return Err(LocksError::NoFunctions(pid));
         };
-        let path = module.path().to_owned();
         let settings = settings(pid, module, libc)?;
-        let mut probes = Vec::new();
-        let mut names = Vec::new();
-        for (name, hook) in entries(libc) {
-            for (place, hook) in [(Place::Entry, hook), (Place::Rets, LEAVE)] {
-                names.push(name);
-                probes.push(Probe {
-                    file: path.clone(),
-                    function: FunctionAt::Name(name.to_owned()),
-                    place,
-                    hook,
-                });
-            }
-        }
+        let (names, probes) = probes(module, libc)?;
         let state = dwell_patch::State {
             len: size_of::<State>() as u64,
             head: bytes_of(&settings),
@@ -138,6 +125,32 @@ fn find(modules: &[Module]) -> Option<(&Module, Libc)> {
     let first = found.next()?;
     let is_better = |(module, _): &(&Module, Libc)| module.path().contains("/libpthread");
     Some(found.find(is_better).unwrap_or(first))
+}
+
+/// What to hook: a function's name for every probe.
+fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>), PatchError> {
+    let image = module.image()?;
+    let mut names = Vec::new();
+    let mut probes = Vec::new();
+    for function in &FUNCTIONS {
+        let symbols = image.symbols();
+        let mut addresses = symbols.filter(|s| s.name == function.name.as_bytes());
+        let keeps = addresses.all(|s| keeps_first_argument(&image, s.address));
+        let hooks = match function.result().filter(|_| keeps) {
+            Some(result) => vec![(Place::Rets, result)],
+            None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
+        };
+        for (place, hook) in hooks {
+            names.push(function.name);
+            probes.push(Probe {
+                file: module.path().to_owned(),
+                function: FunctionAt::Name(function.name.to_owned()),
+                place,
+                hook,
+            });
+        }
+    }
+    Ok((names, probes))
 }
 
 fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {

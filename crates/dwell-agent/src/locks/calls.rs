@@ -141,6 +141,54 @@ fn is_inside(state: &State, from: u64) -> bool {
         .any(|[start, len]| from.wrapping_sub(*start) < *len)
 }
 
+/// An operation whose function keeps its argument in rdi to the end returns: its entry need not be seen.
+///
+/// # Safety
+/// As [`dwell_agent_leave`], of such a function.
+unsafe fn result(link: *const Link, registers: *mut Registers, operation: Operation) {
+    // SAFETY: by contract.
+    let (link, at) = unsafe { (&*link, &*registers) };
+    // SAFETY: as in `enter`.
+    let state = unsafe { &*(link.state as *const State) };
+    let sp = registers as u64 + size_of::<Registers>() as u64;
+    // SAFETY: the owner's word is mapped; at a `ret` the stack begins with the return address.
+    let is_own = unsafe {
+        !owner_lives(link.owner) || operation.is_try() && is_inside(state, *(sp as *const u64))
+    };
+    if is_own {
+        return;
+    }
+    // SAFETY: no word of the lock is read for the kinds of locks that come here.
+    let kind = unsafe { kind_of(state.settings.libc, operation, at.rdi) };
+    let counters = Counters::of(state, key_of(at.rdi, kind));
+    match operation.outcome(at.rax as i32) {
+        Outcome::Acquired => counters.add(Event::Acquired),
+        Outcome::Failed => counters.add(Event::Failed),
+        Outcome::TimedOut | Outcome::Nothing => {}
+    }
+}
+
+/// A handler at the `ret`s of a function that keeps its argument.
+macro_rules! result_of {
+    ($name:ident, $operation:ident) => {
+        /// The function returns.
+        ///
+        /// # Safety
+        /// As [`dwell_agent_leave`], of a function that keeps its first argument in rdi.
+        #[cfg_attr(not(test), unsafe(no_mangle))]
+        pub unsafe extern "C" fn $name(link: *const Link, _: u64, registers: *mut Registers) {
+            // SAFETY: by contract.
+            unsafe { result(link, registers, Operation::$operation) }
+        }
+    };
+}
+
+result_of!(dwell_agent_result_spin, Spin);
+result_of!(dwell_agent_result_tryspin, TrySpin);
+result_of!(dwell_agent_result_tryread, TryRead);
+result_of!(dwell_agent_result_trywrite, TryWrite);
+result_of!(dwell_agent_result_trydown, TryDown);
+
 /// After a wait for a condition its mutex has been acquired anew, however the wait ended. musl does
 /// that by its own `pthread_mutex_lock`, which is hooked.
 ///

@@ -185,3 +185,87 @@ fn system_call(number: u64) -> u64 {
     }
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Settings, key_of};
+    use super::*;
+    use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+    /// A state as dwell maps it.
+    fn state() -> Box<State> {
+        let layout = Layout::new::<State>();
+        // SAFETY: a state of zeroes is one that nothing was counted in; it is that large.
+        let mut state = unsafe {
+            let memory = alloc_zeroed(layout).cast::<State>();
+            if memory.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(memory)
+        };
+        state.settings = Settings {
+            libc: libc::UNKNOWN,
+            pid: u64::from(std::process::id()),
+            ..Settings::default()
+        };
+        state
+    }
+
+    fn acquired(state: &State) -> [u64; 3] {
+        let count = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let slots = state.blocks.iter().flatten().map(|s| count(&s.acquired));
+        let shared = state.shared.iter().map(|s| count(&s.acquired));
+        let others = state.others.iter().map(|s| count(&s.acquired));
+        [slots.sum(), shared.sum(), others.sum()]
+    }
+
+    /// However many locks there are, each acquisition is somewhere.
+    #[test]
+    fn a_million_locks_take_no_more_memory() {
+        const LOCKS: u64 = 1_000_000;
+        const THREADS: u64 = 3;
+        let state = state();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let state = &state;
+                scope.spawn(move || {
+                    for lock in 0..LOCKS {
+                        let address = 0x5555_0000_0000 + (lock + thread) * 40;
+                        Counters::of(state, key_of(address, lock % 3)).add(Event::Acquired);
+                    }
+                });
+            }
+        });
+        let [own, shared, others] = acquired(&state);
+        assert_eq!(own + shared + others, THREADS * LOCKS);
+        assert!(
+            own > 0 && shared > 0 && others > 0,
+            "{own} {shared} {others}"
+        );
+    }
+
+    /// Threads add to one lock's count, each in a block of its own.
+    #[test]
+    fn threads_do_not_share_what_they_write() {
+        const EACH: u64 = 100_000;
+        let state = state();
+        let key = key_of(0x7fff_1234_5678, kind::SPIN);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let counters = Counters::of(&state, key);
+                        assert!(matches!(counters, Counters::Own(..)));
+                        counters.add(Event::Acquired);
+                        counters.add(Event::Failed);
+                    }
+                });
+            }
+        });
+        let slots = state.blocks.iter().flatten();
+        let mine = slots.filter(|s| s.key.load(Ordering::Relaxed) == key);
+        let counts = mine.map(|s| s.failed.load(Ordering::Relaxed));
+        assert_eq!(counts.sum::<u64>(), 4 * EACH);
+        assert_eq!(acquired(&state), [4 * EACH, 0, 0]);
+    }
+}

@@ -104,6 +104,8 @@ impl Operation {
             (_, 0) | (Operation::Barrier, SERIAL_THREAD) => Outcome::Acquired,
             // A robust mutex whose owner has died is acquired nevertheless.
             (_, EOWNERDEAD) if self.is_mutex() => Outcome::Acquired,
+            // So is the mutex of a wait for a condition, which is over.
+            (Operation::Condition, EOWNERDEAD) => Outcome::Acquired,
             (Operation::TryDown, _) => Outcome::Failed,
             (_, EBUSY) if self.is_try() => Outcome::Failed,
             // Too many readers: the lock is not to be had.

@@ -1,6 +1,6 @@
 //! A wanted place as instructions of its function.
 use super::{Function, Image, Place, Refusal, Request};
-use iced_x86::{FlowControl, Instruction, Mnemonic};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use std::collections::BTreeSet;
 
 /// Functions that one leads to by jumps at most: more than real ones do.
@@ -55,6 +55,28 @@ pub fn parts(image: &Image<'_>, function: u64) -> Vec<u64> {
         pending.extend(targets.map(|f| f.start));
     }
     found.into_iter().collect()
+}
+
+/// Whether a function is seen to have its first argument in rdi still when it returns: it calls nothing,
+/// and none of its instructions writes there.
+pub fn keeps_first_argument(image: &Image<'_>, function: u64) -> bool {
+    let mut uses = InstructionInfoFactory::new();
+    let mut keeps = |instruction: &Instruction| {
+        let goes_elsewhere = matches!(
+            instruction.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall | FlowControl::IndirectBranch
+        );
+        let used = uses.info(instruction).used_registers();
+        let writes = used.iter().any(|u| {
+            u.register().full_register() == Register::RDI
+                && !matches!(u.access(), OpAccess::Read | OpAccess::CondRead)
+        });
+        !goes_elsewhere && !writes
+    };
+    parts(image, function).into_iter().all(|part| {
+        let code = image.function(part).and_then(|f| image.decode(f));
+        code.is_ok_and(|code| code.iter().all(&mut keeps))
+    })
 }
 
 /// Where the direct jumps of a function lead that leave it.
