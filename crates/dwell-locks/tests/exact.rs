@@ -6,6 +6,7 @@ use common::{Puppet, assert_pristine, from_environment};
 use dwell_locks::{Libc, Locks, Missed, Snapshot};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Acquisitions, nested ones, failed tries, timeouts; by address.
@@ -194,4 +195,50 @@ fn comes_and_goes() {
         target.run();
         target.finish();
     }
+}
+
+const PID: &str = "DWELL_TEST_COUNT_LOCKS_OF";
+
+/// What is killed: counts for as long as it lives.
+#[test]
+#[ignore = "needs root"]
+fn counter() {
+    let Ok(pid) = std::env::var(PID) else {
+        return; // run by itself, there is nothing to attach to
+    };
+    let _locks = Locks::attach(pid.parse().expect("a number")).expect("it can be attached to");
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// A target whose dwell was killed lives on, locks and unlocks rightly, and can be counted again.
+#[test]
+#[ignore = "needs root"]
+fn outlives_a_killed_dwell() {
+    let rounds = from_environment("DWELL_LOCK_ROUNDS", 8);
+    let mut target = Puppet::start("locks", &["2"]);
+    target.run();
+    for round in 0..rounds {
+        let mut counter = Command::new(std::env::current_exe().expect("a path"))
+            .args(["counter", "--exact", "--ignored", "--nocapture"])
+            .env(PID, target.pid().to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("this program starts");
+        // While it reads libc, while it attaches, while it counts.
+        std::thread::sleep(Duration::from_millis(100 + 200 * round as u64));
+        counter.kill().expect("it runs");
+        counter.wait().expect("it is dead");
+        // Every thread gets on.
+        target.tell("p");
+        target.run();
+    }
+    let locks = Locks::attach(target.pid()).expect("it can be attached to");
+    std::thread::sleep(Duration::from_millis(50));
+    let (last, restored) = locks.detach().expect("it can be let go of");
+    assert!(last.expect("it runs").sum(|l| l.acquired) > 0);
+    assert_eq!((restored.foreign, restored.arenas_left), (0, 0));
+    target.tell("p");
+    assert_pristine(target.pid());
+    target.run();
+    target.finish();
 }
