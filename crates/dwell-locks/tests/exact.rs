@@ -215,7 +215,7 @@ fn counter() {
 #[ignore = "needs root"]
 fn outlives_a_killed_dwell() {
     let rounds = from_environment("DWELL_LOCK_ROUNDS", 8);
-    let mut target = Puppet::start("locks", &["2"]);
+    let mut target = Puppet::start("mutexes", &["2"]);
     target.run();
     for round in 0..rounds {
         let mut counter = Command::new(std::env::current_exe().expect("a path"))
