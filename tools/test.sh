@@ -23,7 +23,7 @@ end_to_end() {
     local skip=() name
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
     local targets failed=()
-    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs | sed 's|.*/||; s|\.rs$||')
+    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs dwell-locks/tests/*.rs | sed 's|.*/||; s|\.rs$||')
     while read -r target; do
         for try in 1 2; do
             # Of the whole workspace: for one package its dependencies would be compiled anew, with

@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
     let functions = image.symbols().take(MOST);
     let requests: Vec<Request> = functions
         .flat_map(|function| {
-            [Place::Entry, Place::Returns, Place::Offset(4)].map(|place| Request {
+            [Place::Entry, Place::Returns, Place::Rets, Place::Offset(4)].map(|place| Request {
                 function: function.address,
                 place,
             })

@@ -6,6 +6,7 @@
 mod layout;
 
 mod count;
+mod locks;
 
 /// Nothing here panics: there is no check that could fail. Stopping a thread in place would be the
 /// least harm.

@@ -36,7 +36,7 @@ pub unsafe extern "C" fn dwell_agent_count(
 ///
 /// # Safety
 /// `owner` must be 0 or the address of a mapped word.
-unsafe fn owner_lives(owner: u64) -> bool {
+pub(crate) unsafe fn owner_lives(owner: u64) -> bool {
     if owner == 0 {
         return true;
     }
@@ -57,6 +57,7 @@ mod tests {
             stride: 32,
             stripe_bits: 2,
             owner: owner.as_ptr() as u64,
+            state: 0,
         };
         let registers = core::ptr::null_mut();
         for _ in 0..10 {

@@ -52,6 +52,8 @@ pub struct Link {
     pub stripe_bits: u64,
     /// Address of the owner's word (a robust futex), 0 for none.
     pub owner: u64,
+    /// Address of the memory that the arena's hooks share, beginning a page.
+    pub state: u64,
 }
 
 impl Link {

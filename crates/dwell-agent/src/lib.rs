@@ -8,6 +8,8 @@
 #[allow(dead_code)] // compiled here for its tests; what runs is in `CODE`
 mod count;
 pub mod layout;
+#[allow(dead_code)] // as above
+pub mod locks;
 
 /// The agent's code, position-independent.
 pub const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));

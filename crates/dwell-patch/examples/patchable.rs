@@ -12,7 +12,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in std::env::args().skip(1) {
         let data = std::fs::read(&path)?;
         let image = Image::parse(&data)?;
-        for place in [Place::Entry, Place::Returns] {
+        for place in [Place::Entry, Place::Returns, Place::Rets] {
             let mut functions: Vec<u64> = image.symbols().map(|s| s.address).collect();
             functions.sort_unstable();
             functions.dedup();

@@ -15,7 +15,7 @@ pub mod plan;
 pub mod process;
 
 pub use plan::{Image, Place, Refusal};
-pub use process::{Attachment, PatchError, Probe, recover};
+pub use process::{Attachment, PatchError, Probe, State, recover};
 
 /// What happens at a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,4 +24,10 @@ pub enum Hook {
     Count,
     /// Calls the handler at this offset of [`dwell_agent::CODE`] with all general registers saved.
     Call(u64),
+    /// Runs the code at this offset of [`dwell_agent::CODE`] instead of the function, at its entry:
+    /// every register and the stack are as the caller left them, but for r11, which holds the address
+    /// of the arena's link, and r10, which holds where the function itself goes on. The code may
+    /// answer the call (`ret`) or jump there, with the arguments as they were. It may change what any
+    /// function may change; while it leaves the stack pointer alone it needs no unwind information.
+    Inline(u64),
 }

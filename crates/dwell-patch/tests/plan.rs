@@ -46,7 +46,7 @@ fn no_branch_leads_into_a_window() {
     let image = Image::parse(&data).expect("an ELF file");
     let targets = branch_targets(&path);
     assert!(targets.len() > 10_000, "{} branches", targets.len());
-    for place in [Place::Entry, Place::Returns] {
+    for place in [Place::Entry, Place::Returns, Place::Rets] {
         let (wanted, plan) = plan_all(&image, place);
         let share = 1.0 - plan.refused.len() as f64 / wanted as f64;
         assert!(share > 0.9, "{place:?}: only {share:.3} can be patched");
@@ -62,6 +62,24 @@ fn no_branch_leads_into_a_window() {
             let enters = window.is_some_and(|w| w.inside().contains(target));
             assert!(!enters, "{target:#x} lies in a window for {place:?}");
         }
+    }
+}
+
+/// glibc's `pthread_mutex_lock` leaves most kinds of mutexes to a function without a name.
+#[test]
+fn parts_are_where_a_call_may_return() {
+    let data = std::fs::read(libc()).expect("libc");
+    let image = Image::parse(&data).expect("an ELF file");
+    let lock = image.symbols().find(|s| s.name == b"pthread_mutex_lock");
+    let lock = lock.expect("libc has mutexes").address;
+    let parts = plan::parts(&image, lock);
+    assert!(parts.contains(&lock) && parts.len() > 1, "{parts:x?}");
+    let named: Vec<u64> = image.symbols().map(|s| s.address).collect();
+    assert!(parts.iter().any(|p| !named.contains(p)), "{parts:x?}");
+    // Each part by itself leads to no more than these.
+    for &part in &parts {
+        let beyond = plan::parts(&image, part);
+        assert!(beyond.iter().all(|p| parts.contains(p)), "{part:#x}");
     }
 }
 

@@ -99,6 +99,21 @@ impl<'data> Image<'data> {
         Ok(Function { start, end })
     }
 
+    /// The function that an address lies in, of this file.
+    pub(super) fn function_around(&self, address: u64) -> Result<Function, Refusal> {
+        if self.linkage.iter().any(|l| l.contains(&address)) {
+            return Err(Refusal::LeavesFile);
+        }
+        /// Symbols that may begin within the function, before the address.
+        const LABELS: usize = 64;
+        let next = self.starts.partition_point(|&s| s <= address);
+        let before = self.starts[..next].iter().rev().take(LABELS);
+        before
+            .filter_map(|&start| self.function(start).ok())
+            .find(|f| address < f.end)
+            .ok_or(Refusal::NoFunction)
+    }
+
     fn described_at(&self, start: u64) -> Option<&FunctionRange> {
         let found = self
             .described

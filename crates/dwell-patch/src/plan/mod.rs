@@ -12,6 +12,7 @@ mod sweep;
 mod windows;
 
 pub use image::{Function, Image};
+pub use points::{keeps_first_argument, parts};
 pub use refusal::Refusal;
 pub use stub::{HookSite, Stub, StubError, assemble, longest_stub};
 pub use windows::{Site, Window};
@@ -25,6 +26,8 @@ pub enum Place {
     Offset(u32),
     /// Every `ret` and every jump that leaves the function.
     Returns,
+    /// Every `ret`. With those of all its [`parts`], this is where its result is known.
+    Rets,
 }
 
 /// A place in a function of a file.

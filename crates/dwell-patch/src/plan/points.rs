@@ -1,6 +1,10 @@
 //! A wanted place as instructions of its function.
 use super::{Function, Image, Place, Refusal, Request};
-use iced_x86::{FlowControl, Instruction, Mnemonic};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use std::collections::BTreeSet;
+
+/// Functions that one leads to by jumps at most: more than real ones do.
+const MAX_PARTS: usize = 64;
 
 /// The instructions of a function and which of them are wanted.
 pub(super) struct Points {
@@ -21,6 +25,7 @@ pub(super) fn of(image: &Image<'_>, request: Request) -> Result<(Function, Point
             vec![index.map_err(|_| Refusal::NotAnInstruction)?]
         }
         Place::Returns => returns(image, function, &instructions)?,
+        Place::Rets => rets(image, function, &instructions)?,
     };
     let place = request.place;
     Ok((
@@ -31,6 +36,82 @@ pub(super) fn of(image: &Image<'_>, request: Request) -> Result<(Function, Point
             place,
         },
     ))
+}
+
+/// Stated addresses of the functions in which a call of `function` may return: itself, and those that
+/// it leads to by jumps. Other calls may return there as well.
+pub fn parts(image: &Image<'_>, function: u64) -> Vec<u64> {
+    let mut found = BTreeSet::new();
+    let mut pending = vec![function];
+    while let Some(start) = pending.pop() {
+        if found.len() == MAX_PARTS || !found.insert(start) {
+            continue;
+        }
+        let Ok(part) = image.function(start) else {
+            continue;
+        };
+        let instructions = image.decode(part).unwrap_or_default();
+        let targets = leaving(part, &instructions).filter_map(|t| image.function_around(t).ok());
+        pending.extend(targets.map(|f| f.start));
+    }
+    found.into_iter().collect()
+}
+
+/// Whether a function is seen to have its first argument in rdi still when it returns: it calls nothing,
+/// and none of its instructions writes there.
+pub fn keeps_first_argument(image: &Image<'_>, function: u64) -> bool {
+    let mut uses = InstructionInfoFactory::new();
+    let mut keeps = |instruction: &Instruction| {
+        let goes_elsewhere = matches!(
+            instruction.flow_control(),
+            FlowControl::Call | FlowControl::IndirectCall | FlowControl::IndirectBranch
+        );
+        let used = uses.info(instruction).used_registers();
+        let writes = used.iter().any(|u| {
+            u.register().full_register() == Register::RDI
+                && !matches!(u.access(), OpAccess::Read | OpAccess::CondRead)
+        });
+        !goes_elsewhere && !writes
+    };
+    parts(image, function).into_iter().all(|part| {
+        let code = image.function(part).and_then(|f| image.decode(f));
+        code.is_ok_and(|code| code.iter().all(&mut keeps))
+    })
+}
+
+/// Where the direct jumps of a function lead that leave it.
+fn leaving(function: Function, instructions: &[Instruction]) -> impl Iterator<Item = u64> {
+    let jumps = instructions.iter().filter(|i| {
+        matches!(
+            i.flow_control(),
+            FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch
+        )
+    });
+    jumps
+        .map(Instruction::near_branch_target)
+        .filter(move |target| !(function.start..function.end).contains(target))
+}
+
+/// The `ret`s of a function; refused where it may end in a place that is not known.
+fn rets(
+    image: &Image<'_>,
+    function: Function,
+    instructions: &[Instruction],
+) -> Result<Vec<usize>, Refusal> {
+    for target in leaving(function, instructions) {
+        image.function_around(target)?;
+    }
+    let mut found = Vec::new();
+    for (index, instruction) in instructions.iter().enumerate() {
+        match instruction.flow_control() {
+            FlowControl::Return => found.push(index),
+            FlowControl::IndirectBranch if !is_switch(instructions, index) => {
+                return Err(Refusal::IndirectJump);
+            }
+            _ => {}
+        }
+    }
+    Ok(found)
 }
 
 /// The first instruction that may be replaced: indirect calls must still find the `endbr64`.

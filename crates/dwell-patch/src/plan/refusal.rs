@@ -52,6 +52,12 @@ pub enum Refusal {
     /// The window lies in a restartable sequence.
     #[error("it is part of a restartable sequence (rseq)")]
     Restartable,
+    /// It goes on in another file, where its result cannot be seen.
+    #[error("it ends in a function of another file")]
+    LeavesFile,
+    /// The hook is code that stands in for a function, and was wanted elsewhere than at an entry.
+    #[error("such a hook can only be at the entry of a function")]
+    NotAnEntry,
     /// No free address space for a stub within 2 GiB.
     #[error("there is no room for a stub within 2 GiB of it")]
     OutOfReach,

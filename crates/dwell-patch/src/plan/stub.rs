@@ -143,6 +143,7 @@ impl Assembler {
         match site.hook {
             Hook::Count => self.count(site)?,
             Hook::Call(offset) => self.call(site, site.agent + offset)?,
+            Hook::Inline(offset) => self.inline(site, site.agent + offset)?,
         }
         if keeps_all {
             self.emit(&[0x9d]); // popfq
@@ -186,6 +187,16 @@ impl Assembler {
         self.emit(&[0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58]); // pop %r11 .. %r8
         self.emit(&[0x5f, 0x5e, 0x5a, 0x59, 0x58]); // pop %rdi, %rsi, %rdx, %rcx, %rax
         Ok(())
+    }
+
+    /// `code` with the link in r11 and, in r10, what follows here.
+    fn inline(&mut self, site: HookSite, code: u64) -> Result<(), String> {
+        const JUMP: i32 = 5;
+        self.emit(&[0x4c, 0x8d, 0x1d]); // lea link(%rip),%r11
+        self.distance(site.link)?;
+        self.emit(&[0x4c, 0x8d, 0x15]); // lea behind the jump(%rip),%r10
+        self.emit(&JUMP.to_le_bytes());
+        self.jump(code)
     }
 
     fn displaced(&mut self, instruction: &Instruction, bias: u64) -> Result<(), String> {

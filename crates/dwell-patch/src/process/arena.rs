@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! code, executable:  header | patched windows | the agent | stubs
-//! data, writable:    link | counters, one stripe after another
+//! data, writable:    link | counters, one stripe after another | state of the agent's code
 //! owner, shared:     one page with the owner's word
 //! ```
 use super::space::Mapping;
@@ -36,11 +36,18 @@ pub(super) struct Layout {
     pub counters: u64,
     pub stride: u64,
     pub stripe_bits: u32,
+    pub state: u64,
     pub data_len: u64,
 }
 
 impl Layout {
-    pub fn new(windows: usize, sites: usize, stub_bytes: usize, stripe_bits: u32) -> Layout {
+    pub fn new(
+        windows: usize,
+        sites: usize,
+        stub_bytes: usize,
+        stripe_bits: u32,
+        state_len: u64,
+    ) -> Layout {
         let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
         let agent = (table as u64).next_multiple_of(CACHE_LINE);
         let stubs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
@@ -48,7 +55,8 @@ impl Layout {
         const { assert!(size_of::<Link>() as u64 <= LINK_SPACE) };
         let stride = (sites as u64 * 8).next_multiple_of(CACHE_LINE);
         let counters = code_len + LINK_SPACE;
-        let data_len = (LINK_SPACE + (stride << stripe_bits)).next_multiple_of(PAGE);
+        let state = (counters + (stride << stripe_bits)).next_multiple_of(PAGE);
+        let data_len = (state + state_len).next_multiple_of(PAGE) - code_len;
         Layout {
             agent,
             stubs,
@@ -56,6 +64,7 @@ impl Layout {
             counters,
             stride,
             stripe_bits,
+            state,
             data_len,
         }
     }

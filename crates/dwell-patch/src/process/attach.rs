@@ -10,6 +10,7 @@ use super::{PatchError, Pause, borrow, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
+use std::io;
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -35,11 +36,21 @@ struct Counter {
     stripes: u64,
 }
 
+/// The memory that the hooks of an arena share, mapped with it: zero but for its head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Bytes; those never written to cost the process nothing but addresses.
+    pub len: u64,
+    /// What it begins with before the first hook runs.
+    pub head: Vec<u8>,
+}
+
 /// A patched process.
 pub struct Attachment {
     space: Space,
     spots: Vec<Spot>,
     arenas: Vec<Remnant>,
+    states: Vec<u64>,
     pause: Pause,
     owner: Option<Owner>,
     detached: bool,
@@ -48,19 +59,25 @@ pub struct Attachment {
 impl Attachment {
     /// Patches a process. What an earlier dwell left behind is restored first.
     pub fn new(pid: i32, probes: &[Probe]) -> Result<Attachment, PatchError> {
+        Attachment::with_state(pid, probes, &State::default())
+    }
+
+    /// The same with memory for the hooks: each arena, that is each patched file, has its own.
+    pub fn with_state(pid: i32, probes: &[Probe], state: &State) -> Result<Attachment, PatchError> {
         let space = Space::open(pid)?;
         let mut left_behind = Remnant::find(&space)?;
         left_behind.retain(|r| !owner::lives(&space, r.header.owner));
-        restore(&space, &left_behind)?;
+        restore(&space, &left_behind, &mut || {})?;
         let mut attachment = Attachment {
             space,
             spots: Vec::new(),
             arenas: Vec::new(),
+            states: Vec::new(),
             pause: Pause::default(),
             owner: None,
             detached: false,
         };
-        let patches = attachment.prepare(probes)?;
+        let patches = attachment.prepare(probes, state)?;
         // From here on an error leaves arenas, which dropping the attachment removes.
         attachment.apply(patches)?;
         Ok(attachment)
@@ -100,16 +117,35 @@ impl Attachment {
         (0..counter.stripes).map(stripe).sum()
     }
 
-    /// Gives the process, and the children it has forked, their own code back.
-    pub fn detach(mut self) -> Result<Restored, PatchError> {
-        self.undo()
+    /// Where in the process the state of each arena begins.
+    pub fn states(&self) -> &[u64] {
+        &self.states
     }
 
-    fn undo(&mut self) -> Result<Restored, PatchError> {
+    /// Reads the process' memory; an error once it has ended or become another program.
+    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.space.read(address, bytes)
+    }
+
+    /// Gives the process, and the children it has forked, their own code back.
+    pub fn detach(mut self) -> Result<Restored, PatchError> {
+        self.undo(&mut |_| {})
+    }
+
+    /// The same; `last` is called when no thread passes a hook any more, before the arenas go. It is
+    /// not called when the process has ended before.
+    pub fn detach_after(
+        mut self,
+        mut last: impl FnMut(&Attachment),
+    ) -> Result<Restored, PatchError> {
+        self.undo(&mut last)
+    }
+
+    fn undo(&mut self, last: &mut dyn FnMut(&Attachment)) -> Result<Restored, PatchError> {
         self.detached = true;
         let arenas = std::mem::take(&mut self.arenas);
         let space = &self.space;
-        let mut restored = restore(space, &arenas);
+        let mut restored = restore(space, &arenas, &mut || last(self));
         if let Ok(restored) = &mut restored {
             restored.children = restore_children(space.pid, &arenas);
         }
@@ -122,12 +158,25 @@ impl Attachment {
     }
 
     /// Plans, maps arenas and fills them: all that needs no pause.
-    fn prepare(&mut self, probes: &[Probe]) -> Result<Vec<Patch>, PatchError> {
+    fn prepare(&mut self, probes: &[Probe], state: &State) -> Result<Vec<Patch>, PatchError> {
         let mappings = self.space.mappings()?;
+        let is_wanted = |path: &str| probes.iter().any(|p| path.ends_with(&p.file));
         let mut patches = Vec::new();
-        for module in Module::all(&self.space, &mappings, probes)? {
+        for module in Module::all(&self.space, &mappings, is_wanted)? {
             let image = module.image()?;
-            let wanted = module.requests(&image, probes);
+            let (wanted, misplaced) = module
+                .requests(&image, probes)
+                .into_iter()
+                .partition::<Vec<_>, _>(|(probe, _)| probes[*probe].is_possible());
+            let spot = |(probe, request): &(usize, Request), refusal| Spot {
+                probe: *probe,
+                path: module.path.clone(),
+                function: request.function,
+                refusal,
+                counter: None,
+            };
+            let refused = misplaced.iter().map(|m| spot(m, Some(Refusal::NotAnEntry)));
+            self.spots.extend(refused);
             if wanted.is_empty() {
                 continue;
             }
@@ -135,14 +184,7 @@ impl Attachment {
             let mut plan = plan::plan(&image, &requests);
             self.refuse_restartable(&module, &image, &mut plan);
             let first = self.spots.len();
-            self.spots
-                .extend(wanted.iter().map(|(probe, request)| Spot {
-                    probe: *probe,
-                    path: module.path.clone(),
-                    function: request.function,
-                    refusal: None,
-                    counter: None,
-                }));
+            self.spots.extend(wanted.iter().map(|w| spot(w, None)));
             for &(request, refusal) in &plan.refused {
                 self.spots[first + request].refusal = Some(refusal);
             }
@@ -150,7 +192,7 @@ impl Attachment {
                 continue;
             }
             let hooks: Vec<Hook> = wanted.iter().map(|w| probes[w.0].hook).collect();
-            patches.extend(self.prepare_module(&module, &plan, &hooks, first)?);
+            patches.extend(self.prepare_module(&module, &plan, &hooks, first, state)?);
         }
         Ok(patches)
     }
@@ -187,10 +229,11 @@ impl Attachment {
         plan: &Plan,
         hooks: &[Hook],
         first_spot: usize,
+        state: &State,
     ) -> Result<Vec<Patch>, PatchError> {
         let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
         let bits = arena::stripe_bits();
-        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits);
+        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits, state.len);
         let Some(address) = self.map_arena(module, &layout)? else {
             for window in &plan.windows {
                 for site in &window.sites {
@@ -205,6 +248,7 @@ impl Attachment {
             stride: layout.stride,
             stripe_bits: u64::from(layout.stripe_bits),
             owner,
+            state: address + layout.state,
         };
         let hook_site = |request: usize| HookSite {
             hook: hooks[request],
@@ -248,6 +292,8 @@ impl Attachment {
             }
         }
         self.fill_arena(address, &layout, &link, &stubs, &patches)?;
+        self.space.write(link.state, &state.head)?;
+        self.states.push(link.state);
         Ok(patches)
     }
 
@@ -344,7 +390,13 @@ impl Attachment {
         stubs: &[u8],
         patches: &[Patch],
     ) -> Result<(), PatchError> {
-        let words = [link.counters, link.stride, link.stripe_bits, link.owner];
+        let words = [
+            link.counters,
+            link.stride,
+            link.stripe_bits,
+            link.owner,
+            link.state,
+        ];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
         self.space.write(address + layout.code_len, &bytes)?;
         self.space
@@ -401,7 +453,7 @@ impl Drop for Attachment {
     fn drop(&mut self) {
         if !self.detached {
             // Nobody is left to tell; a later attachment finds what remains.
-            let _ = self.undo();
+            let _ = self.undo(&mut |_| {});
         }
     }
 }

@@ -119,8 +119,8 @@ fn borrow(
     let Ok(mask) = ptrace::signal_mask(tid) else {
         return Ok(Err("it is ending"));
     };
-    let code = instructions(calls, &registers, mask, slack.start);
-    space.write(slack.start, &code)?;
+    let detour = instructions(calls, &registers, mask, slack.start);
+    space.write(slack.start, &detour.code)?;
     let mut redirected = registers;
     redirected.rip = slack.start;
     // No call is to be restarted now: the instructions do it.
@@ -128,7 +128,11 @@ fn borrow(
     let begun = ptrace::set_registers(tid, &redirected).is_ok();
     // Only after the instructions are sure to take it back.
     let masked = begun && ptrace::set_signal_mask(tid, u64::MAX).is_ok();
-    if masked && !finish(stopped, slack, done)? {
+    let way_back = WayBack {
+        from: slack.start + detour.unmasked as u64,
+        registers: resumed(&registers),
+    };
+    if masked && !finish(stopped, slack, &way_back, done)? {
         // The thread will pass through the instructions yet: they stay.
         return Err(PatchError::NoThread {
             pid: space.pid,
@@ -142,15 +146,26 @@ fn borrow(
     }
 }
 
+/// How a thread gets on once its signals come through again.
+struct WayBack {
+    /// The instructions from here on only put registers back.
+    from: u64,
+    /// What they put back.
+    registers: user_regs_struct,
+}
+
 /// Lets a redirected thread run until it has left the instructions, or has ended; it is stopped again
 /// then. False when it is still in them.
 fn finish(
     stopped: &mut Threads,
     slack: &Slack,
+    way_back: &WayBack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<bool, PatchError> {
     let begin = Instant::now();
     let tid = stopped.held()[0].tid;
+    // Signals are masked, but for one that stops the process.
+    let mut owed = 0;
     while begin.elapsed() < FINISH_LIMIT {
         if ptrace::resume(tid, 0).is_err() {
             return Ok(true);
@@ -170,7 +185,18 @@ fn finish(
             return Ok(true);
         };
         if !slack.range().contains(&registers.rip) {
-            stopped.owe_signal(signal);
+            stopped.owe_signal(if signal == 0 { owed } else { signal });
+            return Ok(true);
+        }
+        if signal == 0 {
+            continue;
+        }
+        // A signal that waited for the mask comes right behind it. Its handler must find the thread
+        // where it was.
+        owed = signal;
+        if registers.rip >= way_back.from && ptrace::set_registers(tid, &way_back.registers).is_ok()
+        {
+            stopped.owe_signal(owed);
             return Ok(true);
         }
     }
@@ -250,8 +276,27 @@ fn resumption(registers: &user_regs_struct) -> (u64, u64) {
     }
 }
 
+/// The registers of a thread that is back where it was.
+fn resumed(registers: &user_regs_struct) -> user_regs_struct {
+    let (rip, rax) = resumption(registers);
+    user_regs_struct {
+        rip,
+        rax,
+        // The call begins anew by itself.
+        orig_rax: u64::MAX,
+        ..*registers
+    }
+}
+
+/// What a borrowed thread runs.
+struct Detour {
+    code: Vec<u8>,
+    /// Offset behind the call that takes the mask back.
+    unmasked: usize,
+}
+
 /// The instructions at `at` that make the calls, take `mask` for the signal mask, and go back.
-fn instructions(calls: &[Call], registers: &user_regs_struct, mask: u64, at: u64) -> Vec<u8> {
+fn instructions(calls: &[Call], registers: &user_regs_struct, mask: u64, at: u64) -> Detour {
     /// Numbers of the registers in instructions.
     const RAX: u8 = 0;
     const RCX: u8 = 1;
@@ -279,6 +324,7 @@ fn instructions(calls: &[Call], registers: &user_regs_struct, mask: u64, at: u64
         }
         code.extend([0x0f, 0x05]); // syscall
     }
+    let unmasked = code.len();
     // The call changes rax, rcx and r11; the rest we did. No instruction here changes a flag.
     let r = registers;
     let restored = [
@@ -297,7 +343,7 @@ fn instructions(calls: &[Call], registers: &user_regs_struct, mask: u64, at: u64
     }
     code.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp *0(%rip)
     code.extend(pc.to_le_bytes());
-    code
+    Detour { code, unmasked }
 }
 
 /// `mov $value,register`, in the shortest form that leaves the flags alone.

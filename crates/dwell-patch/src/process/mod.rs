@@ -16,9 +16,9 @@ mod slack;
 mod space;
 mod threads;
 
-pub use attach::{Attachment, Spot};
+pub use attach::{Attachment, Spot, State};
 pub use error::PatchError;
-pub use modules::{FunctionAt, Probe};
+pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};
 
 use space::Space;

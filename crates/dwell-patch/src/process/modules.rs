@@ -2,7 +2,7 @@
 use super::PatchError;
 use super::space::{Mapping, Space};
 use crate::Hook;
-use crate::plan::{Image, Place, Request};
+use crate::plan::{Image, Place, Request, parts};
 use dwell_elf::ElfFile;
 use memmap2::Mmap;
 use std::ops::Range;
@@ -29,26 +29,49 @@ pub struct Probe {
     pub hook: Hook,
 }
 
+impl Probe {
+    /// Whether the hook can be at such a place at all.
+    pub(super) fn is_possible(&self) -> bool {
+        !matches!(self.hook, Hook::Inline(_)) || self.place == Place::Entry
+    }
+}
+
 /// A file that a process runs code of.
-pub(super) struct Module {
-    pub path: String,
-    pub bias: u64,
+pub struct Module {
+    pub(super) path: String,
+    pub(super) bias: u64,
     /// Actual addresses of its code.
-    pub code: Range<u64>,
+    pub(super) code: Range<u64>,
     data: Mmap,
 }
 
+/// The files that a process runs code of, by address.
+pub fn modules(pid: i32) -> Result<Vec<Module>, PatchError> {
+    let space = Space::open(pid)?;
+    Module::all(&space, &space.mappings()?, |_| true)
+}
+
 impl Module {
-    /// All of a process, by address.
-    pub fn all(
+    /// Its path, as the process sees it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What an actual address exceeds its stated one by.
+    pub fn bias(&self) -> u64 {
+        self.bias
+    }
+
+    /// Those of a process whose paths are wanted, by address.
+    pub(super) fn all(
         space: &Space,
         mappings: &[Mapping],
-        wanted: &[Probe],
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Module>, PatchError> {
         let mut modules: Vec<Module> = Vec::new();
         let mut seen: Vec<(u64, &str, u64)> = Vec::new();
         for mapping in mappings.iter().filter(|m| m.executable && m.inode != 0) {
-            if !wanted.iter().any(|p| path_of(mapping).ends_with(&p.file)) {
+            if !is_wanted(path_of(mapping)) {
                 continue;
             }
             // A file that cannot be opened or parsed (a device, a font) holds no functions.
@@ -88,6 +111,7 @@ impl Module {
         Ok(modules)
     }
 
+    /// What the file holds.
     pub fn image(&self) -> Result<Image<'_>, PatchError> {
         Image::parse(&self.data).map_err(|error| PatchError::Elf {
             path: self.path.clone(),
@@ -95,15 +119,16 @@ impl Module {
         })
     }
 
-    /// Bytes of the file at a stated address; fewer where there are none.
-    pub fn bytes(&self, stated: u64, len: usize) -> Vec<u8> {
+    /// Bytes of the file at a stated address; none where there are fewer.
+    pub(super) fn bytes(&self, stated: u64, len: usize) -> Vec<u8> {
         let file = ElfFile::parse(&self.data).ok();
         let found = file.and_then(|f| f.bytes_at(stated, len).map(<[u8]>::to_vec));
         found.unwrap_or_default()
     }
 
-    /// What the probes want of this file: index of the probe and the request.
-    pub fn requests(&self, image: &Image<'_>, probes: &[Probe]) -> Vec<(usize, Request)> {
+    /// What the probes want of this file: index of the probe and the request. `ret`s are those of all
+    /// parts of the function.
+    pub(super) fn requests(&self, image: &Image<'_>, probes: &[Probe]) -> Vec<(usize, Request)> {
         let mut requests = Vec::new();
         for (index, probe) in probes.iter().enumerate() {
             if !self.path.ends_with(&probe.file) {
@@ -117,14 +142,24 @@ impl Module {
                     .map(|s| s.address)
                     .collect(),
             };
+            if probe.place == Place::Rets {
+                functions = functions.iter().flat_map(|&f| parts(image, f)).collect();
+            }
             functions.sort_unstable();
             functions.dedup();
             let place = probe.place;
-            requests.extend(
-                functions
-                    .into_iter()
-                    .map(|function| (index, Request { function, place })),
-            );
+            for function in functions {
+                // A part that several probes lead to is the first one's.
+                let is_known = |(other, request): &(usize, Request)| {
+                    let other: &Probe = &probes[*other];
+                    place == Place::Rets
+                        && other.hook == probe.hook
+                        && *request == Request { function, place }
+                };
+                if !requests.iter().any(is_known) {
+                    requests.push((index, Request { function, place }));
+                }
+            }
         }
         requests
     }

@@ -139,11 +139,15 @@ pub fn recover(pid: i32) -> Result<Restored, PatchError> {
     let space = Space::open(pid)?;
     let mut remnants = Remnant::find(&space)?;
     remnants.retain(|r| !owner::lives(&space, r.header.owner));
-    restore(&space, &remnants)
+    restore(&space, &remnants, &mut || {})
 }
 
-/// Restores what these arenas patched, and removes them.
-pub(super) fn restore(space: &Space, remnants: &[Remnant]) -> Result<Restored, PatchError> {
+/// Restores what these arenas patched, calls `last`, and removes them.
+pub(super) fn restore(
+    space: &Space,
+    remnants: &[Remnant],
+    last: &mut dyn FnMut(),
+) -> Result<Restored, PatchError> {
     let mut restored = Restored::default();
     if remnants.is_empty() {
         return Ok(restored);
@@ -162,6 +166,7 @@ pub(super) fn restore(space: &Space, remnants: &[Remnant]) -> Result<Restored, P
         Ok(left.is_empty().then_some(()))
     })?;
     restored.pause = pause;
+    last();
     if restored.foreign > 0 {
         restored.arenas_left = remnants.len();
         return Ok(restored);
@@ -223,7 +228,7 @@ pub(super) fn restore_children(parent: i32, remnants: &[Remnant]) -> usize {
             break;
         }
         for (space, inherited) in heirs {
-            children += usize::from(restore(&space, &inherited).is_ok());
+            children += usize::from(restore(&space, &inherited, &mut || {}).is_ok());
         }
     }
     children

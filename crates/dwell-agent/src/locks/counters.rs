@@ -1,0 +1,271 @@
+//! Where counts are: see `layout`.
+use super::layout::{
+    BLOCK_BITS, PROBES, SHARED, SHARED_BITS, SLOT_BITS, Shared, Slot, State, THREAD_SHIFT, WAYS,
+    kind, libc, lock_of, place_of,
+};
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Event {
+    Acquired,
+    Contended,
+    Failed,
+    TimedOut,
+    Nested,
+}
+
+/// The fs base of this thread: what libc knows it by.
+pub(super) fn this_thread() -> u64 {
+    let address: u64;
+    // SAFETY: the first word of a thread's control block holds its own address, in every libc.
+    unsafe { asm!("mov {}, fs:0", out(reg) address, options(nostack, readonly, pure)) };
+    address
+}
+
+/// The number that libc believes this thread has.
+pub(super) fn tid_by_libc(offset: u64) -> u32 {
+    let tid: u32;
+    // SAFETY: dwell has found the offset in libc itself; the control block is readable there.
+    unsafe { asm!("mov {:e}, fs:[{}]", out(reg) tid, in(reg) offset, options(nostack, readonly)) };
+    tid
+}
+
+/// Adds one, by a single instruction: exact for memory that one thread writes, its signal handlers
+/// included.
+fn bump(counter: &AtomicU64) {
+    // SAFETY: an aligned word of ours.
+    unsafe { asm!("inc qword ptr [{}]", in(reg) counter.as_ptr(), options(nostack)) };
+}
+
+/// A place to count one key in.
+pub(super) enum Counters<'s> {
+    /// In this thread's block.
+    Own(&'s Slot, &'s State),
+    Shared(&'s Shared),
+}
+
+impl<'s> Counters<'s> {
+    /// The place of a key.
+    pub fn of(state: &'s State, key: u64) -> Counters<'s> {
+        match block(state).and_then(|b| slot(state, b, key)) {
+            Some(slot) => Counters::Own(slot, state),
+            None => Counters::Shared(shared(state, key)),
+        }
+    }
+
+    pub fn add(&self, event: Event) {
+        let slot = match self {
+            Counters::Own(slot, state) => match event {
+                Event::Acquired => return bump(&slot.acquired),
+                Event::Contended => return bump(&slot.contended),
+                Event::Failed => return bump(&slot.failed),
+                _ => shared(state, slot.key.load(Ordering::Relaxed)),
+            },
+            Counters::Shared(shared) => shared,
+        };
+        let counter = match event {
+            Event::Acquired => &slot.acquired,
+            Event::Contended => &slot.contended,
+            Event::Failed => &slot.failed,
+            Event::TimedOut => &slot.timeouts,
+            Event::Nested => &slot.nested,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A key's slot in a block, taken when there is a free one.
+fn slot(state: &State, block: usize, key: u64) -> Option<&Slot> {
+    let slots = state.blocks.get(block)?;
+    let first = place_of(lock_of(key).0, SLOT_BITS);
+    ways(first).find_map(|place| {
+        let slot = slots.get(place)?;
+        is_taken(&slot.key, key).then_some(slot)
+    })
+}
+
+/// A key's entry in the shared table, or that of all others of its kind.
+fn shared(state: &State, key: u64) -> &Shared {
+    let (address, kind) = lock_of(key);
+    let first = place_of(address ^ address >> 32 ^ kind << 3, SHARED_BITS);
+    let mut places = (0..PROBES).map(|n| (first + n) % SHARED);
+    let found = places.find_map(|place| {
+        let entry = state.shared.get(place)?;
+        is_taken(&entry.key, key).then_some(entry)
+    });
+    // No kind lies beyond the table; the first stands in for what cannot be.
+    found.unwrap_or(
+        &state.others[if (kind as usize) < kind::END {
+            kind as usize
+        } else {
+            0
+        }],
+    )
+}
+
+/// Whether a place is this key's, now at the latest.
+fn is_taken(place: &AtomicU64, key: u64) -> bool {
+    match place.load(Ordering::Relaxed) {
+        0 => match place.compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => true,
+            Err(now) => now == key,
+        },
+        now => now == key,
+    }
+}
+
+/// The places for something whose first one is `first`.
+fn ways(first: usize) -> impl Iterator<Item = usize> {
+    (0..WAYS).map(move |way| first ^ way)
+}
+
+/// This thread's block, if it has one.
+pub(super) fn own_block(state: &State) -> Option<usize> {
+    let thread = this_thread();
+    ways(place_of(thread >> THREAD_SHIFT, BLOCK_BITS)).find(|&place| {
+        let owner = state.threads.get(place);
+        owner.is_some_and(|o| o.load(Ordering::Relaxed) == thread)
+    })
+}
+
+/// This thread's block, taken where one is free.
+fn block(state: &State) -> Option<usize> {
+    own_block(state).or_else(|| take_block(state))
+}
+
+/// How seldom a thread asks the kernel whether it can have a block, once one could not.
+const SELDOM: u64 = 64;
+
+fn take_block(state: &State) -> Option<usize> {
+    let homeless = &state.homeless;
+    let is_turn = homeless.load(Ordering::Relaxed).is_multiple_of(SELDOM);
+    if !is_turn || !is_known(state) {
+        homeless.fetch_add(1, Ordering::Relaxed);
+        return None;
+    }
+    let thread = this_thread();
+    let found = ways(place_of(thread >> THREAD_SHIFT, BLOCK_BITS)).find(|&place| {
+        let owner = state.threads.get(place);
+        owner.is_some_and(|o| is_taken(o, thread))
+    });
+    if found.is_none() {
+        homeless.fetch_add(1, Ordering::Relaxed);
+    }
+    found
+}
+
+/// Whether libc knows this thread by its right number, and it is one of the process we were told of. A
+/// child of vfork is not: it runs on its parent's thread.
+fn is_known(state: &State) -> bool {
+    let settings = &state.settings;
+    let tid = system_call(SYS_GETTID) as u32;
+    let is_ours = system_call(SYS_GETPID) == settings.pid;
+    let is_right = settings.libc != libc::GLIBC
+        || settings.tid_offset != 0 && tid_by_libc(settings.tid_offset) == tid;
+    is_ours && is_right
+}
+
+const SYS_GETPID: u64 = 39;
+const SYS_GETTID: u64 = 186;
+
+/// A system call without arguments that cannot fail.
+fn system_call(number: u64) -> u64 {
+    let result;
+    // SAFETY: the calls used here touch no memory.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack)
+        );
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::{Settings, key_of};
+    use super::*;
+    use std::alloc::{Layout, alloc_zeroed, handle_alloc_error};
+
+    /// A state as dwell maps it.
+    fn state() -> Box<State> {
+        let layout = Layout::new::<State>();
+        // SAFETY: a state of zeroes is one that nothing was counted in; it is that large.
+        let mut state = unsafe {
+            let memory = alloc_zeroed(layout).cast::<State>();
+            if memory.is_null() {
+                handle_alloc_error(layout);
+            }
+            Box::from_raw(memory)
+        };
+        state.settings = Settings {
+            libc: libc::UNKNOWN,
+            pid: u64::from(std::process::id()),
+            ..Settings::default()
+        };
+        state
+    }
+
+    fn acquired(state: &State) -> [u64; 3] {
+        let count = |c: &AtomicU64| c.load(Ordering::Relaxed);
+        let slots = state.blocks.iter().flatten().map(|s| count(&s.acquired));
+        let shared = state.shared.iter().map(|s| count(&s.acquired));
+        let others = state.others.iter().map(|s| count(&s.acquired));
+        [slots.sum(), shared.sum(), others.sum()]
+    }
+
+    /// However many locks there are, each acquisition is somewhere.
+    #[test]
+    fn a_million_locks_take_no_more_memory() {
+        const LOCKS: u64 = 1_000_000;
+        const THREADS: u64 = 3;
+        let state = state();
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS {
+                let state = &state;
+                scope.spawn(move || {
+                    for lock in 0..LOCKS {
+                        let address = 0x5555_0000_0000 + (lock + thread) * 40;
+                        Counters::of(state, key_of(address, lock % 3)).add(Event::Acquired);
+                    }
+                });
+            }
+        });
+        let [own, shared, others] = acquired(&state);
+        assert_eq!(own + shared + others, THREADS * LOCKS);
+        assert!(
+            own > 0 && shared > 0 && others > 0,
+            "{own} {shared} {others}"
+        );
+    }
+
+    /// Threads add to one lock's count, each in a block of its own.
+    #[test]
+    fn threads_do_not_share_what_they_write() {
+        const EACH: u64 = 100_000;
+        let state = state();
+        let key = key_of(0x7fff_1234_5678, kind::SPIN);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..EACH {
+                        let counters = Counters::of(&state, key);
+                        assert!(matches!(counters, Counters::Own(..)));
+                        counters.add(Event::Acquired);
+                        counters.add(Event::Failed);
+                    }
+                });
+            }
+        });
+        let slots = state.blocks.iter().flatten();
+        let mine = slots.filter(|s| s.key.load(Ordering::Relaxed) == key);
+        let counts = mine.map(|s| s.failed.load(Ordering::Relaxed));
+        assert_eq!(counts.sum::<u64>(), 4 * EACH);
+        assert_eq!(acquired(&state), [4 * EACH, 0, 0]);
+    }
+}

@@ -1,0 +1,121 @@
+//! Which functions get which hook.
+use crate::libc::Libc;
+use dwell_patch::Hook;
+
+/// A function of libc and what of the agent stands in for it.
+pub(crate) struct Function {
+    pub name: &'static str,
+    /// Its entry, for any libc: the real function does the work.
+    plain: u64,
+    /// Its entry where the agent can answer by itself: glibc, musl.
+    quick: Option<(u64, u64)>,
+    /// At its `ret`s, where it keeps its argument: its entry is left alone then.
+    result: Option<u64>,
+}
+
+impl Function {
+    /// The hook at the entry.
+    pub fn entry(&self, libc: Libc) -> Hook {
+        Hook::Inline(match (libc, self.quick) {
+            (Libc::Glibc { .. }, Some((glibc, _))) => glibc,
+            (Libc::Musl, Some((_, musl))) => musl,
+            _ => self.plain,
+        })
+    }
+
+    /// The hook at the `ret`s that needs none at the entry.
+    pub fn result(&self) -> Option<Hook> {
+        self.result.map(Hook::Call)
+    }
+}
+
+/// The hook at the `ret`s of all others.
+pub(crate) const LEAVE: Hook = Hook::Call(dwell_agent::LEAVE_OFFSET);
+
+const fn quick(name: &'static str, plain: u64, glibc: u64, musl: u64) -> Function {
+    Function {
+        name,
+        plain,
+        quick: Some((glibc, musl)),
+        result: None,
+    }
+}
+
+const fn plain(name: &'static str, plain: u64) -> Function {
+    Function {
+        name,
+        plain,
+        quick: None,
+        result: None,
+    }
+}
+
+const fn short(name: &'static str, plain: u64, result: u64) -> Function {
+    Function {
+        name,
+        plain,
+        quick: None,
+        result: Some(result),
+    }
+}
+
+/// Every function that is hooked.
+pub(crate) const FUNCTIONS: [Function; 22] = {
+    use dwell_agent::*;
+    [
+        quick(
+            "pthread_mutex_lock",
+            LOCK_OFFSET,
+            GLIBC_LOCK_OFFSET,
+            MUSL_LOCK_OFFSET,
+        ),
+        quick(
+            "pthread_mutex_trylock",
+            TRYLOCK_OFFSET,
+            GLIBC_TRYLOCK_OFFSET,
+            MUSL_TRYLOCK_OFFSET,
+        ),
+        plain("pthread_mutex_timedlock", TIMEDLOCK_OFFSET),
+        plain("pthread_mutex_clocklock", TIMEDLOCK_OFFSET),
+        plain("pthread_rwlock_rdlock", READ_OFFSET),
+        plain("pthread_rwlock_timedrdlock", READ_OFFSET),
+        plain("pthread_rwlock_clockrdlock", READ_OFFSET),
+        short(
+            "pthread_rwlock_tryrdlock",
+            TRYREAD_OFFSET,
+            RESULT_TRYREAD_OFFSET,
+        ),
+        plain("pthread_rwlock_wrlock", WRITE_OFFSET),
+        plain("pthread_rwlock_timedwrlock", WRITE_OFFSET),
+        plain("pthread_rwlock_clockwrlock", WRITE_OFFSET),
+        short(
+            "pthread_rwlock_trywrlock",
+            TRYWRITE_OFFSET,
+            RESULT_TRYWRITE_OFFSET,
+        ),
+        short("pthread_spin_lock", SPIN_OFFSET, RESULT_SPIN_OFFSET),
+        short(
+            "pthread_spin_trylock",
+            TRYSPIN_OFFSET,
+            RESULT_TRYSPIN_OFFSET,
+        ),
+        plain("pthread_cond_wait", CONDITION_OFFSET),
+        plain("pthread_cond_timedwait", CONDITION_OFFSET),
+        plain("pthread_cond_clockwait", CONDITION_OFFSET),
+        plain("pthread_barrier_wait", BARRIER_OFFSET),
+        plain("sem_wait", DOWN_OFFSET),
+        plain("sem_timedwait", DOWN_OFFSET),
+        plain("sem_clockwait", DOWN_OFFSET),
+        short("sem_trywait", TRYDOWN_OFFSET, RESULT_TRYDOWN_OFFSET),
+    ]
+};
+
+/// Functions of musl that try again and again while they wait: their tries are no operations of the
+/// program.
+pub(crate) const MUSL_WAITS: [&str; 4] = [
+    // The first is the one that the quick way of trying knows.
+    "pthread_mutex_timedlock",
+    "pthread_rwlock_timedrdlock",
+    "pthread_rwlock_timedwrlock",
+    "sem_timedwait",
+];

@@ -1,0 +1,19 @@
+//! Counts what a running program does with its locks, exactly, by hooks inside of it.
+//!
+//! `libc` finds the functions and what is known of their layout; `hooks` says which of them get which
+//! hook; [`Locks`] attaches, reads and detaches; `totals` adds up what the agent has counted.
+//!
+//! # What is counted
+//! Acquisitions of pthread mutexes (C++ `std::mutex` and C11 `mtx_t` are such), read-write locks, spin
+//! locks and semaphores, waits for conditions and at barriers, from the instant of attaching on: those
+//! that return after it and began after it. A mutex acquired anew after a wait for a condition counts
+//! again, but not when the wait ends by cancellation on glibc. Children of fork count into memory of
+//! their own, which nobody reads.
+mod hooks;
+mod libc;
+mod locks;
+mod totals;
+
+pub use libc::Libc;
+pub use locks::{Locks, LocksError, Missed};
+pub use totals::{Kind, LockTotal, MutexType, Snapshot};

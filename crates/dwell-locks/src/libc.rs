@@ -1,0 +1,107 @@
+//! What is known of a process' libc, from its own file.
+use dwell_elf::ElfFile;
+use dwell_patch::Image;
+use dwell_patch::plan::Function;
+
+/// Whose functions they are, and what the agent may do in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Libc {
+    /// glibc, whose plain mutex the agent takes by itself.
+    Glibc {
+        /// Distance of a thread's number from its fs base, bytes.
+        tid_offset: u64,
+    },
+    /// musl, likewise.
+    Musl,
+    /// The real functions do all the work.
+    Unknown,
+}
+
+/// The function whose code tells the two apart.
+const LOCK: &[u8] = b"pthread_mutex_lock";
+
+/// `lock cmpxchg %reg,(%rdi)` and `lock cmpxchg %reg,4(%rdi)`, without their last bytes.
+const LOCKED_CMPXCHG: [u8; 3] = [0xf0, 0x0f, 0xb1];
+/// The register of a ModRM byte does not matter.
+const MODRM_BUT_REGISTER: u8 = 0xc7;
+const AT_RDI: u8 = 0x07;
+const AT_RDI_PLUS: u8 = 0x47;
+/// The mask of a glibc mutex' kind, as it stands in an instruction.
+const GLIBC_MASK: [u8; 4] = 0x17fu32.to_le_bytes();
+/// The word of a taken musl mutex, as it stands in an instruction.
+const MUSL_TAKEN: [u8; 4] = 16u32.to_le_bytes();
+/// The bits of a musl mutex that are its type: `and $15,%eax`, `test $15,%al` or `testb $15,(%rdi)`.
+const MUSL_TYPE: [&[u8]; 3] = [&[0x83, 0xe0, 0x0f], &[0xa8, 0x0f], &[0xf6, 0x07, 0x0f]];
+
+impl Libc {
+    /// What a file is that defines the lock functions; none when it does not. Recognised by its code:
+    /// a libc that does not lock as we know it is left to itself.
+    pub fn of(image: &Image<'_>) -> Option<Libc> {
+        let address = address_of(image.file(), LOCK)?;
+        let code = image
+            .function(address)
+            .ok()
+            .and_then(|Function { start, end }| {
+                image.file().bytes_at(start, (end - start) as usize)
+            });
+        let Some(code) = code else {
+            return Some(Libc::Unknown);
+        };
+        let exchanges = |modrm: u8, displacement: &[u8]| {
+            code.windows(4 + displacement.len()).any(|c| {
+                c[..3] == LOCKED_CMPXCHG
+                    && c[3] & MODRM_BUT_REGISTER == modrm
+                    && &c[4..] == displacement
+            })
+        };
+        let contains = |bytes: &[u8]| code.windows(bytes.len()).any(|c| c == bytes);
+        if exchanges(AT_RDI, &[]) && contains(&GLIBC_MASK) {
+            let tid_offset = tid_offset(code);
+            return Some(tid_offset.map_or(Libc::Unknown, |tid_offset| Libc::Glibc { tid_offset }));
+        }
+        let tests_type = MUSL_TYPE.iter().any(|test| contains(test));
+        if exchanges(AT_RDI_PLUS, &[4]) && contains(&MUSL_TAKEN) && tests_type {
+            return Some(Libc::Musl);
+        }
+        Some(Libc::Unknown)
+    }
+}
+
+fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
+    file.symbols().find(|s| s.name == name).map(|s| s.address)
+}
+
+/// Where a glibc thread keeps its number: what the function loads from there makes it the mutex' owner.
+/// The agent compares it with the kernel's in every thread before it relies on it.
+fn tid_offset(code: &[u8]) -> Option<u64> {
+    const LOAD_FROM_FS: [u8; 2] = [0x64, 0x8b]; // mov %fs:…,%reg, 32 bits
+    const ABSOLUTE: [u8; 2] = [0x04, 0x25]; // ModRM, but for the register, and SIB
+    let mut loads = code.windows(8).filter_map(|c| {
+        let is_load = c[..2] == LOAD_FROM_FS && [c[2] & MODRM_BUT_REGISTER, c[3]] == ABSOLUTE;
+        let offset = u32::from_le_bytes([c[4], c[5], c[6], c[7]]);
+        is_load.then_some(u64::from(offset))
+    });
+    let first = loads.next()?;
+    loads.all(|other| other == first).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the C library of this very process is, and what it says of this thread.
+    #[test]
+    fn knows_its_own_libc() {
+        let maps = std::fs::read_to_string("/proc/self/maps").expect("maps");
+        let line = maps.lines().find(|l| l.contains("libc.so")).expect("libc");
+        let data = std::fs::read(&line[line.find('/').expect("a path")..]).expect("libc");
+        let image = Image::parse(&data).expect("an ELF file");
+        let Some(Libc::Glibc { tid_offset }) = Libc::of(&image) else {
+            panic!("{:?}", Libc::of(&image));
+        };
+        // SAFETY: a thread's handle is the address of its control block, which holds its number.
+        let tid = unsafe { *((::libc::pthread_self() + tid_offset) as *const i32) };
+        // SAFETY: takes no arguments.
+        assert_eq!(tid, unsafe { ::libc::gettid() });
+    }
+}

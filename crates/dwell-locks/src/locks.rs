@@ -1,0 +1,189 @@
+//! Attaches to a process, reads, and lets go.
+use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS};
+use crate::libc::Libc;
+use crate::totals::{self, Snapshot, bytes_of};
+use dwell_agent::locks::layout::{INSIDE, Settings, State, libc};
+use dwell_patch::plan::{Place, keeps_first_argument};
+use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
+use dwell_patch::{Attachment, PatchError, Probe, Refusal};
+use thiserror::Error;
+
+/// Why the locks of a process cannot be counted.
+#[derive(Debug, Error)]
+pub enum LocksError {
+    /// None of its files has the functions.
+    #[error(
+        "process {0} has no pthread_mutex_lock that can be found: it is Go, or static and stripped"
+    )]
+    NoFunctions(i32),
+    /// It cannot be patched.
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+}
+
+/// A part of a function of libc that could not be hooked: what passes there is not counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Missed {
+    /// The function that was wanted.
+    pub function: &'static str,
+    /// The file.
+    pub path: String,
+    /// Stated address of the part.
+    pub address: u64,
+    /// Whether it is the entry; otherwise, the returns.
+    pub is_entry: bool,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// A process whose locks are being counted.
+pub struct Locks {
+    attachment: Attachment,
+    libc: Libc,
+    missed: Vec<Missed>,
+}
+
+impl Locks {
+    /// Hooks the lock functions of a process.
+    pub fn attach(pid: i32) -> Result<Locks, LocksError> {
+        let modules = modules(pid)?;
+        let Some((module, libc)) = find(&modules) else {
+            return Err(LocksError::NoFunctions(pid));
+        };
+        let settings = settings(pid, module, libc)?;
+        let (names, probes) = probes(module, libc)?;
+        let state = dwell_patch::State {
+            len: size_of::<State>() as u64,
+            head: bytes_of(&settings),
+        };
+        let attachment = Attachment::with_state(pid, &probes, &state)?;
+        let missed = attachment
+            .spots()
+            .iter()
+            .filter_map(|spot| {
+                Some(Missed {
+                    function: names[spot.probe],
+                    path: spot.path.clone(),
+                    address: spot.function,
+                    is_entry: probes[spot.probe].place == Place::Entry,
+                    refusal: spot.refusal?,
+                })
+            })
+            .collect();
+        Ok(Locks {
+            attachment,
+            libc,
+            missed,
+        })
+    }
+
+    /// Whose functions were hooked.
+    pub fn libc(&self) -> Libc {
+        self.libc
+    }
+
+    /// What could not be hooked.
+    pub fn missed(&self) -> &[Missed] {
+        &self.missed
+    }
+
+    /// What attaching cost the process.
+    pub fn pause(&self) -> Pause {
+        self.attachment.pause()
+    }
+
+    /// What was counted so far. None once the process has ended or become another program.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        read(&self.attachment)
+    }
+
+    /// Gives the process its own code back, and reads what was counted up to then; none when it ended
+    /// before.
+    pub fn detach(self) -> Result<(Option<Snapshot>, Restored), PatchError> {
+        let mut last = None;
+        let restored = self
+            .attachment
+            .detach_after(|attachment| last = read(attachment))?;
+        Ok((last, restored))
+    }
+}
+
+fn read(attachment: &Attachment) -> Option<Snapshot> {
+    totals::read(attachment.states(), |address, bytes| {
+        attachment.read(address, bytes)
+    })
+    .ok()
+}
+
+/// The file that defines the lock functions. Before 2.34 glibc had them in `libpthread`, and only a way
+/// there in `libc`.
+fn find(modules: &[Module]) -> Option<(&Module, Libc)> {
+    let mut found = modules.iter().filter_map(|module| {
+        let image = module.image().ok()?;
+        Some((module, Libc::of(&image)?))
+    });
+    let first = found.next()?;
+    let is_better = |(module, _): &(&Module, Libc)| module.path().contains("/libpthread");
+    Some(found.find(is_better).unwrap_or(first))
+}
+
+/// What to hook: a function's name for every probe.
+fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>), PatchError> {
+    let image = module.image()?;
+    let mut names = Vec::new();
+    let mut probes = Vec::new();
+    for function in &FUNCTIONS {
+        let symbols = image.symbols();
+        let mut addresses = symbols.filter(|s| s.name == function.name.as_bytes());
+        let keeps = addresses.all(|s| keeps_first_argument(&image, s.address));
+        let hooks = match function.result().filter(|_| keeps) {
+            Some(result) => vec![(Place::Rets, result)],
+            None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
+        };
+        for (place, hook) in hooks {
+            names.push(function.name);
+            probes.push(Probe {
+                file: module.path().to_owned(),
+                function: FunctionAt::Name(function.name.to_owned()),
+                place,
+                hook,
+            });
+        }
+    }
+    Ok((names, probes))
+}
+
+fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {
+    let mut settings = Settings {
+        pid: pid as u64,
+        ..Settings::default()
+    };
+    match libc {
+        Libc::Glibc { tid_offset } => {
+            settings.libc = libc::GLIBC;
+            settings.tid_offset = tid_offset;
+        }
+        Libc::Musl => {
+            settings.libc = libc::MUSL;
+            settings.inside = waits(module)?;
+        }
+        Libc::Unknown => {}
+    }
+    Ok(settings)
+}
+
+/// Where musl waits by trying.
+fn waits(module: &Module) -> Result<[[u64; 2]; INSIDE], PatchError> {
+    let image = module.image()?;
+    let mut found = [[0; 2]; INSIDE];
+    const { assert!(MUSL_WAITS.len() <= INSIDE) };
+    for (range, name) in found.iter_mut().zip(MUSL_WAITS) {
+        let symbol = image.symbols().find(|s| s.name == name.as_bytes());
+        let function = symbol.and_then(|s| image.function(s.address).ok());
+        if let Some(function) = function {
+            let start = function.start.wrapping_add(module.bias());
+            *range = [start, function.end - function.start];
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,234 @@
+//! Adds up what the agent has counted in a process.
+use dwell_agent::locks::layout::{
+    BLOCKS, SHARED, SLOTS, Settings, Shared, Slot, State, kind, lock_of,
+};
+use std::collections::HashMap;
+use std::io;
+use std::mem::{offset_of, size_of};
+
+/// The type of a mutex.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MutexType {
+    /// Knows nothing of its owner.
+    Normal,
+    /// May be acquired again by its owner.
+    Recursive,
+    /// Refuses its owner.
+    ErrorChecking,
+    /// Spins before it sleeps.
+    Adaptive,
+}
+
+/// What kind of lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A mutex.
+    Mutex {
+        /// Its type.
+        of_type: MutexType,
+        /// Survives the death of its owner.
+        is_robust: bool,
+        /// Lends its owner the priority of those who wait.
+        inherits: bool,
+        /// Raises its owner to a fixed priority.
+        protects: bool,
+    },
+    /// A mutex of a libc whose layout is not known.
+    UnknownMutex,
+    /// A read-write lock, taken for reading.
+    Read,
+    /// A read-write lock, taken for writing.
+    Write,
+    /// A spin lock.
+    Spin,
+    /// A condition variable: acquisitions are waits that ended.
+    Condition,
+    /// A barrier: acquisitions are passages.
+    Barrier,
+    /// A semaphore.
+    Semaphore,
+}
+
+impl Kind {
+    fn of(number: u64) -> Option<Kind> {
+        Some(match number {
+            kind::MUTEX => Kind::UnknownMutex,
+            kind::READ => Kind::Read,
+            kind::WRITE => Kind::Write,
+            kind::SPIN => Kind::Spin,
+            kind::CONDITION => Kind::Condition,
+            kind::BARRIER => Kind::Barrier,
+            kind::SEMAPHORE => Kind::Semaphore,
+            0..kind::MUTEX => Kind::Mutex {
+                of_type: match number & kind::TYPE {
+                    0 => MutexType::Normal,
+                    kind::RECURSIVE => MutexType::Recursive,
+                    2 => MutexType::ErrorChecking,
+                    _ => MutexType::Adaptive,
+                },
+                is_robust: number & kind::ROBUST != 0,
+                inherits: number & kind::INHERIT != 0,
+                protects: number & kind::PROTECT != 0,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// What was done with a lock since dwell attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockTotal {
+    /// Its address; 0 for all locks of a kind that found no room of their own.
+    pub address: u64,
+    /// What kind it is. A read-write lock appears twice.
+    pub kind: Kind,
+    /// How often a thread acquired it that did not hold it.
+    pub acquired: u64,
+    /// Of these, how often it was not free at first: exactly so for normal mutexes, and by a look before
+    /// the attempt for all others. Tries do not count.
+    pub contended: u64,
+    /// Tries that found it taken.
+    pub try_fails: u64,
+    /// Waits whose time was over. Those of semaphores are not known.
+    pub timeouts: u64,
+    /// Acquisitions by its owner.
+    pub nested: u64,
+}
+
+/// All locks of a process, at an instant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Snapshot {
+    /// By address and kind.
+    pub locks: Vec<LockTotal>,
+    /// Calls that were forgotten while under way: what they acquired is missing above.
+    pub forgotten: u64,
+}
+
+impl Snapshot {
+    /// The sum of a count over all locks.
+    pub fn sum(&self, count: impl Fn(&LockTotal) -> u64) -> u64 {
+        self.locks.iter().map(count).sum()
+    }
+}
+
+/// Counts of one key: in the order of [`LockTotal`].
+type Counts = [u64; 5];
+
+/// Reads the states at these addresses of a process.
+pub(crate) fn read(
+    states: &[u64],
+    memory: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Snapshot> {
+    let mut sums = Sums::default();
+    for &state in states {
+        sums.state(|offset, bytes| memory(state + offset as u64, bytes))?;
+    }
+    let mut locks: Vec<LockTotal> = sums.of_key.into_iter().filter_map(total).collect();
+    locks.sort_unstable_by_key(|l| (l.address, l.kind));
+    Ok(Snapshot {
+        locks,
+        forgotten: sums.forgotten,
+    })
+}
+
+fn total((key, counts): (u64, Counts)) -> Option<LockTotal> {
+    let (address, kind) = lock_of(key);
+    let [acquired, contended, try_fails, timeouts, nested] = counts;
+    Some(LockTotal {
+        address,
+        kind: Kind::of(kind)?,
+        acquired,
+        contended,
+        try_fails,
+        timeouts,
+        nested,
+    })
+}
+
+#[derive(Default)]
+struct Sums {
+    of_key: HashMap<u64, Counts>,
+    forgotten: u64,
+}
+
+impl Sums {
+    fn state(&mut self, read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<()> {
+        let words = |offset: usize, count: usize| -> io::Result<Vec<u64>> {
+            let mut bytes = vec![0; count * 8];
+            read(offset, &mut bytes)?;
+            Ok(bytes.chunks_exact(8).map(word).collect())
+        };
+        self.forgotten += words(offset_of!(State, forgotten), 1)?[0];
+        const SHARED_WORDS: usize = size_of::<Shared>() / 8;
+        let others = words(offset_of!(State, others), kind::END * SHARED_WORDS)?;
+        for (number, entry) in others.chunks_exact(SHARED_WORDS).enumerate() {
+            self.add(
+                dwell_agent::locks::layout::key_of(0, number as u64),
+                &entry[1..6],
+            );
+        }
+        let shared = words(offset_of!(State, shared), SHARED * SHARED_WORDS)?;
+        for entry in shared.chunks_exact(SHARED_WORDS) {
+            self.add(entry[0], &entry[1..6]);
+        }
+        let threads = words(offset_of!(State, threads), BLOCKS)?;
+        const SLOT_WORDS: usize = size_of::<Slot>() / 8;
+        const BLOCK_WORDS: usize = SLOTS * SLOT_WORDS;
+        for (number, _) in threads.iter().enumerate().filter(|(_, t)| **t != 0) {
+            let offset = offset_of!(State, blocks) + number * BLOCK_WORDS * 8;
+            for slot in words(offset, BLOCK_WORDS)?.chunks_exact(SLOT_WORDS) {
+                self.add(slot[0], &slot[1..]);
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, key: u64, counts: &[u64]) {
+        if counts.iter().all(|&c| c == 0) {
+            return;
+        }
+        let sums = self.of_key.entry(key).or_default();
+        for (sum, count) in sums.iter_mut().zip(counts) {
+            *sum += count;
+        }
+    }
+}
+
+fn word(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
+}
+
+/// The settings as the agent reads them.
+pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
+    let head = [settings.libc, settings.tid_offset, settings.pid];
+    let inside = settings.inside.iter().flatten();
+    let words = head.iter().chain(inside);
+    words.flat_map(|w| w.to_le_bytes()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_written_as_they_lie() {
+        let settings = Settings {
+            libc: 1,
+            tid_offset: 2,
+            pid: 3,
+            inside: std::array::from_fn(|n| [4 + 2 * n as u64, 5 + 2 * n as u64]),
+        };
+        let bytes = bytes_of(&settings);
+        assert_eq!(bytes.len(), size_of::<Settings>());
+        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
+        assert!(words.iter().copied().eq(1..=words.len() as u64));
+    }
+
+    #[test]
+    fn kinds_have_names() {
+        for number in 0..kind::END as u64 {
+            assert!(Kind::of(number).is_some(), "{number}");
+        }
+        assert_eq!(Kind::of(kind::END as u64), None);
+    }
+}
