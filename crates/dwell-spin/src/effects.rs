@@ -229,7 +229,10 @@ impl Machine<'_> {
             Some(input.term) == first.map(|f| f.term)
                 || input.carried == 0 && input.reads & !own == 0
         };
-        if !counts(instruction) || !inputs.iter().all(is_plain) {
+        let scales = instruction.mnemonic() == Mnemonic::Lea
+            && instruction.memory_index_scale() > 1
+            && instruction.memory_base() != Register::None;
+        if !counts(instruction) || scales || !inputs.iter().all(is_plain) {
             self.facts.computed.insert(carried);
         }
     }
@@ -352,6 +355,7 @@ impl Machine<'_> {
                 let old = self.read(address, place)?;
                 self.facts.attempts.push(Attempt {
                     word: address.term,
+                    site: self.site,
                     new,
                     expected,
                 });

@@ -120,7 +120,8 @@ struct Waiting {
     is_clear: bool,
 }
 
-/// Whether a loop only waits. Those inside may wait for what it attempts.
+/// Whether a loop only waits. A loop inside, or the turns without the update, may wait for a word that
+/// it updates.
 fn waiting(
     function: &Function,
     body: &Loop,
@@ -131,27 +132,32 @@ fn waiting(
     if updated.is_empty() {
         return Ok(waiting);
     }
+    let sites: Vec<usize> = updated.iter().map(|a| a.site).collect();
+    let without = body.without(function, &sites);
     let inner = function.loops().iter().filter(|inner| body.encloses(inner));
     let waited: Vec<u64> = inner
         .take(MAX_TRIED)
-        .filter_map(|inner| examine(function, inner, callees, steps).ok())
-        .filter(|(_, updated)| updated.is_empty())
-        .flat_map(|(waiting, _)| waiting.words)
+        .chain(&without)
+        .filter_map(|inner| Some((inner, examine(function, inner, callees, steps).ok()?)))
+        .filter(|(_, (_, updated))| updated.is_empty())
+        // Turns that only read may be those of an update that finds nothing to do.
+        .filter(|(inner, (waiting, _))| !waiting.is_plain || Some(*inner) != without.as_ref())
+        .flat_map(|(_, (waiting, _))| waiting.words)
         .collect();
-    if updated.iter().all(|word| waited.contains(word)) {
+    if updated.iter().all(|a| waited.contains(&a.word)) {
         Ok(waiting)
     } else {
         Err(NotSpinning::Updates)
     }
 }
 
-/// The same, but for words that are updated rather than tried for: these are told.
+/// The same, but for words that are updated rather than tried for: the updates are told.
 fn examine(
     function: &Function,
     body: &Loop,
     callees: &dyn Callees,
     steps: &mut u32,
-) -> Result<(Waiting, Vec<u64>), NotSpinning> {
+) -> Result<(Waiting, Vec<Attempt>), NotSpinning> {
     let mut machine = Machine::new(callees, function.has_frame_pointer(), *steps);
     let end = machine.turn(function, body);
     *steps = machine.steps_left;
@@ -198,7 +204,7 @@ fn examine(
     };
     let updates = facts.attempts.iter();
     let updates = updates.filter(|a| !carried.is_repeated(a, facts.own_reads));
-    Ok((waiting, updates.map(|a| a.word).collect()))
+    Ok((waiting, updates.copied().collect()))
 }
 
 /// What locations hold when a turn begins, as far as the turn before has changed it.

@@ -10,7 +10,7 @@
 //! - **Nothing is done.** No store but to the function's own stack. Atomic operations are allowed as
 //!   *attempts*: an exchange, compare-exchange or test-and-set whose new value is the same every time,
 //!   and whose outcome is looked at. Attempts of any other kind (`lock dec`, a reader's count) are
-//!   allowed where a loop inside waits for the same word: they are made once per wait. Calls are
+//!   allowed where a loop inside, or turns that pause without them, wait for the same word. Calls are
 //!   allowed to small functions that do no more than that, and to `sched_yield`.
 //! - **Nothing is computed.** What a turn hands to the next may be a counter (plus, minus, shifts by
 //!   constants) or a value just read. A sum, a hash, a pointer that walks is work. Every value that
@@ -34,9 +34,14 @@
 //!    more than counting was done. Calls are followed to a small depth.
 //!
 //! # What cannot be told
-//! An attempt that succeeds at once and an attempt in vain are the same instruction: in a bare
-//! test-and-set loop the cost of an uncontended lock counts as spinning too. Loops around an indirect
-//! jump, and functions of more than a mebibyte, are not looked at.
+//! - An attempt that succeeds at once and one in vain are the same instruction: in a bare
+//!   test-and-set loop the cost of an uncontended lock counts as spinning too. A consumer that finds
+//!   its queue empty looks like one that waits for a lock, and is one that waits.
+//! - Loops with an indirect jump, or a call through a register, are not looked at: unoptimised
+//!   `std::atomic` of clang chooses the memory order through a table, and Rust's `yield_now` may be
+//!   called so. Nor are functions of more than a mebibyte, and code made at run time.
+//! - An unoptimised `fetch_or` is a loop of its own around a compare-exchange, which is taken for the
+//!   update that it is.
 #![forbid(unsafe_code)]
 
 mod answer;

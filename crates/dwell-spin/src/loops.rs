@@ -21,6 +21,31 @@ impl Loop {
         self.body.binary_search(&i).is_ok()
     }
 
+    /// What of the loop is left when some of its instructions are never reached; none when nothing
+    /// goes round any more.
+    pub fn without(&self, function: &Function, avoided: &[usize]) -> Option<Loop> {
+        let stays = |i: &usize| self.contains(*i) && !avoided.contains(i);
+        let forward = |i: usize| function.successors(i).iter().filter(stays).collect();
+        let back = |i: usize| function.predecessors(i).filter(stays).collect();
+        if !stays(&self.header) {
+            return None;
+        }
+        let reached = reach(self.header, forward);
+        let turns = function
+            .predecessors(self.header)
+            .filter(|tail| reached.contains(tail));
+        let mut body: Vec<usize> = turns
+            .flat_map(|tail| reach_until(tail, self.header, &back))
+            .filter(|i| reached.contains(i))
+            .collect();
+        body.sort_unstable();
+        body.dedup();
+        (!body.is_empty()).then_some(Loop {
+            header: self.header,
+            body,
+        })
+    }
+
     /// Whether `inner` is a smaller part of this loop.
     pub fn encloses(&self, inner: &Loop) -> bool {
         inner.body.len() < self.body.len() && inner.body.iter().all(|&i| self.contains(i))
@@ -79,6 +104,23 @@ fn natural(function: &Function, tail: usize, header: usize, left: &mut usize) ->
     let mut body: Vec<usize> = body.into_iter().collect();
     body.sort_unstable();
     Some(Loop { header, body })
+}
+
+/// All that some edges lead to, `from` included.
+fn reach(from: usize, edges: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
+    reach_until(from, usize::MAX, &edges)
+}
+
+/// The same, but nothing behind `last`.
+fn reach_until(from: usize, last: usize, edges: &impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
+    let mut found = HashSet::new();
+    let mut pending = vec![from];
+    while let Some(i) = pending.pop() {
+        if found.insert(i) && i != last {
+            pending.extend(edges(i));
+        }
+    }
+    found
 }
 
 /// Instructions where a loop begins on a walk from `first`.

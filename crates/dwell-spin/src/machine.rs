@@ -29,6 +29,8 @@ pub(crate) struct Attempt {
     pub word: u64,
     /// What is written; none for arithmetic on what is there.
     pub new: Option<Value>,
+    /// The instruction of the loop that makes it, or calls what does.
+    pub site: usize,
     /// What has to be there for it to be written; a constant where anything may.
     pub expected: Value,
 }
@@ -80,6 +82,8 @@ pub(crate) struct Machine<'a> {
     pub reads: Vec<Read>,
     read_numbers: HashMap<u64, u8>,
     pub steps_left: u32,
+    /// The instruction of the loop that is being executed, or whose callee is.
+    pub site: usize,
     pub info: InstructionInfoFactory,
 }
 
@@ -92,6 +96,7 @@ impl<'a> Machine<'a> {
             reads: Vec::new(),
             read_numbers: HashMap::new(),
             steps_left,
+            site: 0,
             info: InstructionInfoFactory::new(),
         }
     }
@@ -137,6 +142,9 @@ impl<'a> Machine<'a> {
                 .steps_left
                 .checked_sub(1)
                 .ok_or(NotSpinning::TooLarge)?;
+            if body.is_some() {
+                self.site = i;
+            }
             let mut state = states[&i].clone();
             let instruction = function.instruction(i);
             let place = mix(caller, instruction.ip());
