@@ -423,7 +423,9 @@ impl Machine<'_> {
                 }),
                 Place::Memory(address) => self.read(address, place),
             },
-            _ => Ok(Value::constant(instruction.immediate(n) as i64)),
+            _ => Ok(Value::constant(
+                instruction.try_immediate(n).unwrap_or_default() as i64,
+            )),
         }
     }
 
@@ -557,7 +559,7 @@ fn stack_distance(
     let Kind::Stack(..) = value.kind else {
         return None;
     };
-    let distance = instruction.immediate(1) as i64;
+    let distance = instruction.try_immediate(1).ok()? as i64;
     match instruction.mnemonic() {
         Mnemonic::Add => Some(shifted(value, distance)),
         Mnemonic::Sub => Some(shifted(value, distance.wrapping_neg())),

@@ -120,7 +120,7 @@ impl Function {
         let number = match (comparison.mnemonic(), comparison.op1_kind()) {
             (Mnemonic::Test, OpKind::Register) if comparison.op1_register() == register => 0,
             (Mnemonic::Cmp, kind) if !matches!(kind, OpKind::Register | OpKind::Memory) => {
-                comparison.immediate(1) as i64
+                comparison.try_immediate(1).ok()? as i64
             }
             _ => return None,
         };

@@ -1,8 +1,9 @@
 //! Loops as compilers write them, each with what it is. The corpus of whole programs is recorded by
 //! `crates/dwell/tests/e2e_spin.rs`.
-use dwell_spin::{Function, NoCallees, NotSpinning, judge};
+use dwell_spin::{Callee, Callees, Function, NoCallees, NotSpinning, Target, judge};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;
+use std::rc::Rc;
 
 const START: u64 = 0x40_0000;
 
@@ -308,4 +309,52 @@ fn a_function_of_back_edges_alone_is_judged_in_time() {
         let _ = judge(&function, address, &NoCallees);
     }
     assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
+/// Every call leads to the function itself.
+struct Itself(Rc<Function>);
+
+impl Callees for Itself {
+    fn callee(&self, target: Target) -> Callee {
+        match target {
+            Target::Address(_) => Callee::Code(Rc::clone(&self.0)),
+            Target::Slot(_) => Callee::Waits,
+        }
+    }
+}
+
+/// Bytes of which many begin instructions that the detector knows.
+fn noise(seed: u64) -> Vec<u8> {
+    const LIKELY: &[u8] = &[
+        0xf0, 0x0f, 0xb1, 0x87, 0x07, 0xf3, 0x90, 0x75, 0xf8, 0xeb, 0xf0, 0x74, 0xe0, 0x83, 0x3f,
+        0x00, 0xe8, 0xe2, 0xe3, 0xc8, 0xc9, 0x55, 0x5d, 0x48, 0x89, 0xe5, 0x8b, 0x45, 0xfc, 0x05,
+        0x0d, 0xc3, 0xff, 0x25, 0xd7, 0x6c, 0xa4, 0x9a, 0xea, 0xc7, 0xcd, 0xcc, 0x64, 0x85, 0xc0,
+    ];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state >> 32
+    };
+    let byte = |r: u64| match r % 8 {
+        0 => (r >> 8) as u8,
+        _ => LIKELY[(r >> 8) as usize % LIKELY.len()],
+    };
+    (0..192).map(|_| byte(next())).collect()
+}
+
+#[test]
+fn any_bytes_are_judged() {
+    let mut loops = 0;
+    for seed in 1..4000 {
+        let function = Function::decode(START, &noise(seed)).map(Rc::new);
+        let function = function.expect("a function");
+        let itself = Itself(Rc::clone(&function));
+        for address in function.addresses() {
+            let found = judge(&function, address, &itself);
+            loops += usize::from(!matches!(found, Err(NotSpinning::NoLoop)));
+        }
+    }
+    assert!(loops > 1000, "the noise has only {loops} places in loops");
 }
