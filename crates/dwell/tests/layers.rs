@@ -15,6 +15,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-collector", 1),
     ("dwell-patch", 1),
     ("dwell-analysis", 1),
+    ("dwell-spin", 1),
     ("dwell-locks", 2),
     ("dwell-report", 2),
     ("dwell", 3),

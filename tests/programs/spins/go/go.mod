@@ -1,0 +1,3 @@
+module spins
+
+go 1.21
