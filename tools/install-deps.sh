@@ -106,7 +106,7 @@ rust() {
         missing=(rustup) && apt_install
     fi
     if has rustup; then
-        rust_is_new_enough || rustup toolchain install stable --profile minimal --component rustfmt,clippy
+        rust_is_new_enough || rustup toolchain install stable --no-self-update --profile minimal --component rustfmt,clippy
         rust_is_new_enough || rustup default stable
         if ! has rustfmt || ! has cargo-clippy; then rustup component add rustfmt clippy; fi
         # The agent, which runs inside targets, is compiled for bare x86-64: it must not use SSE.
