@@ -68,10 +68,9 @@ impl Programs {
         })
     }
 
-    /// Starts the accounting and the clock. Returns since when, ns of CLOCK_BOOTTIME: what happened
-    /// before is in no record.
-    pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<u64, CollectError> {
-        for name in ["on_exec", "on_rename", "on_waking", "on_switch"] {
+    /// Attaches the programs and starts the clock. They do nothing before [`Programs::set_window`].
+    pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
+        for name in ["on_exec", "on_rename", "on_waking", "on_switch", "on_fork"] {
             self.attach_tracepoint(name)?;
         }
         match clock {
@@ -89,10 +88,16 @@ impl Programs {
                 }
             }
         }
-        // Last, since of all programs only this one begins to follow threads by itself.
-        let start_ns = crate::machine::boottime_ns();
-        self.attach_tracepoint("on_fork")?;
-        Ok(start_ns)
+        Ok(())
+    }
+
+    /// Says what is accounted, ns of CLOCK_BOOTTIME: threads that live at `start_ns` begin then, also
+    /// those adopted before; nothing changes from `end_ns` on, so that a sweep reports them as of then.
+    pub fn set_window(&self, start_ns: u64, end_ns: u64) -> Result<(), CollectError> {
+        let words = [start_ns, end_ns].map(u64::to_ne_bytes).concat();
+        self.map("data.window")?
+            .update(&0u32.to_ne_bytes(), &words, MapFlags::ANY)
+            .map_err(CollectError::map)
     }
 
     fn attach_tracepoint(&mut self, name: &str) -> Result<(), CollectError> {

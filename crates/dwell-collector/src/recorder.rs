@@ -64,6 +64,9 @@ pub const DEFAULT_SLICE_MIN_NS: u64 = 1_000_000;
 /// 16 MiB hold a second of 20 000 stacks.
 pub const DEFAULT_RING_BYTES: u32 = 16 << 20;
 
+/// Threads that live already are adopted one after the other, a µs or two each, and all begin with the
+/// window: it opens when that should be done. One that is adopted later begins later.
+const ADOPTION_NS: u64 = 20_000_000;
 /// How often the ring is read.
 const READ_EVERY: Duration = Duration::from_millis(100);
 /// The same while a target maps files, which come in series: a program that starts, a plugin with its
@@ -97,8 +100,8 @@ pub struct Recorder {
     early_maps: Vec<MapEvent>,
     /// A target mapped something in the last round.
     mapping: bool,
-    /// End of the window, once that is known: what happened later is no part of the recording.
-    end_ns: Option<u64>,
+    /// End of the window: what happens later is no part of the recording.
+    end_ns: u64,
     /// Records later than that, by kind.
     late: [u64; events::COUNTER_LOST as usize],
     ring: RingBuffer<'static>,
@@ -150,7 +153,7 @@ impl Recorder {
             map_events,
             early_maps: Vec::new(),
             mapping: false,
-            end_ns: None,
+            end_ns: u64::MAX,
             late: Default::default(),
             ring,
             ring_bytes,
@@ -216,15 +219,25 @@ impl Recorder {
         self.state
             .processes
             .publish(&self.programs, &self.state.modules)?;
-        self.meta.start_ns = self
-            .programs
+        self.programs
             .attach(self.options.clock, self.options.period_ns)?;
-        self.started = Instant::now();
-        self.state.processes.begin_window(self.meta.start_ns);
+        let mut start_ns = machine::boottime_ns();
+        if self.launched.is_none() {
+            start_ns += ADOPTION_NS;
+        }
+        self.meta.start_ns = start_ns;
+        if let Some(duration) = self.options.duration {
+            self.end_ns = start_ns.saturating_add(duration.as_nanos() as u64);
+        }
+        self.programs.set_window(start_ns, self.end_ns)?;
+        self.state.processes.begin_window(start_ns);
         if self.launched.is_none() {
             self.programs.sweep(SWEEP_ADOPT | SWEEP_ALL)?;
             self.pump()?;
         }
+        let ahead = start_ns.saturating_sub(machine::boottime_ns());
+        std::thread::sleep(Duration::from_nanos(ahead));
+        self.started = Instant::now();
         Ok(())
     }
 
@@ -378,7 +391,7 @@ impl Recorder {
     /// the ring: it is tried again for a while.
     fn map(&mut self, event: MapEvent, now: u64) -> Result<(), CollectError> {
         const PATIENCE_NS: u64 = 1_000_000_000;
-        if self.end_ns.is_some_and(|end| event.time > end) {
+        if event.time > self.end_ns {
             return Ok(());
         }
         if self.state.map_event(&self.programs, &event)? {
@@ -396,7 +409,7 @@ impl Recorder {
             let thread = threads.id_of(tid).map(|id| threads.get(id));
             thread.is_some_and(|thread| !thread.owed.is_empty())
         };
-        self.end_ns.is_some_and(|end| record.time() > end)
+        record.time() > self.end_ns
             && !matches!(record, Record::Stack(head, _)
                 if head.kind == events::RECORD_WAIT_STACK && owes(head.tid))
     }
@@ -412,7 +425,7 @@ impl Recorder {
         self.pump()?;
         self.state.open_waits();
         self.fill_meta()?;
-        self.meta.end_ns = machine::boottime_ns();
+        self.meta.end_ns = self.end_ns.min(machine::boottime_ns());
         Ok(self.write_segment())
     }
 
@@ -453,15 +466,17 @@ impl Recorder {
     /// Ends the recording: takes everything back from the kernel and writes the rest.
     pub fn finish(mut self) -> Result<Finished, CollectError> {
         self.settle()?;
+        self.end_ns = self.end_ns.min(machine::boottime_ns());
+        self.programs.set_window(self.meta.start_ns, self.end_ns)?;
+        // A recorder that was kept waiting may find the ring full: the last reports need room.
+        self.pump()?;
         self.programs.sweep(SWEEP_ALL)?;
-        let end_ns = machine::boottime_ns();
-        self.end_ns = Some(end_ns);
         self.programs.detach();
         self.pump()?;
         self.state.close();
         self.fill_meta()?;
         let meta = &mut self.meta;
-        meta.end_ns = end_ns;
+        meta.end_ns = self.end_ns;
         meta.exit_code = self.exit_code;
         self.write_segment();
         let Some(writer) = self.writer else {

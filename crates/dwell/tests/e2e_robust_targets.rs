@@ -63,12 +63,20 @@ fn the_whole_system() {
     let window = tables.meta.end_ns - tables.meta.start_ns;
     let lived = |tid: u32| before.contains(&tid) && after.contains(&tid);
     let steady: Vec<u32> = before.iter().copied().filter(|&tid| lived(tid)).collect();
+    let rows_of = |tid| tables.threads.iter().filter(move |t| t.tid == tid);
     let missing: Vec<_> = steady
         .iter()
         .filter(|&&tid| {
-            let rows = tables.threads.iter().filter(|t| t.tid == tid);
-            let known: u64 = rows.map(|t| t.until_ns - t.start_ns).sum();
+            let known: u64 = rows_of(tid).map(|t| t.until_ns - t.start_ns).sum();
             known < window / 100 * 95 || known > window / 100 * 105
+        })
+        .map(|&tid| {
+            (
+                tid,
+                rows_of(tid)
+                    .map(|t| (&t.name, t.start_ns, t.until_ns))
+                    .collect::<Vec<_>>(),
+            )
         })
         .collect();
     // Kernel workers are named anew and parked at any time, but their life is a life.

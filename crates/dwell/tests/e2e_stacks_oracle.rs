@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 /// A frame of `eu-stack`.
-#[derive(Clone, Debug)]
+#[derive(Debug, PartialEq)]
 struct Truth {
     /// Actual address; of the call for a return address, as `dwell` has it.
     address: u64,
@@ -229,26 +229,29 @@ impl Tally {
     }
 }
 
-/// Most snapshots of a process: on a busy machine a thread is seldom where it waits.
-const SNAPSHOTS: usize = 24;
+/// Snapshots of a process before it is recorded, and most of them afterwards: on a busy machine a thread
+/// is seldom where it waits.
+const BEFORE: usize = 6;
+const AFTER: usize = 24;
 
 /// Records a process while its threads wait, takes snapshots by eu-stack, and compares. At least
 /// `share` of the threads must be comparable.
 fn check(what: &str, running: &Running, share: f64) {
     let pid = running.pid();
-    // Not while it is recorded: eu-stack stops all threads, which is no wait of theirs.
-    let mut before = eu_stack(pid);
-    // To be stopped ends some waits (epoll_wait returns EINTR), and with them maybe a thread.
+    // Not while it is recorded: eu-stack stops all threads, which is no wait of theirs. It also ends some
+    // waits (epoll_wait returns EINTR), and the thread goes where it never was without: only where it was
+    // seen before the recording and after it, it surely waited in between too.
+    let before: Vec<_> = (0..BEFORE).map(|_| eu_stack(pid)).collect();
     std::thread::sleep(Duration::from_millis(100));
-    let lives = |tid: &u32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
-    before.retain(|tid, _| lives(tid));
     let recorded = attach(&[pid], 1.5);
-    let mut total = compare(what, &recorded, pid, &before);
-    total.add(compare(what, &recorded, pid, &eu_stack(pid)));
-    for _ in 2..SNAPSHOTS {
-        // Threads may have begun since the recording.
+    let lives = |tid: &u32| Path::new(&format!("/proc/{pid}/task/{tid}")).exists();
+    let mut total = Tally::default();
+    for tid in before.iter().flat_map(HashMap::keys).filter(|t| lives(t)) {
+        total.threads.insert(*tid, false);
+    }
+    for _ in 0..AFTER {
         let mut truth = eu_stack(pid);
-        truth.retain(|tid, _| total.threads.contains_key(tid));
+        truth.retain(|tid, stack| before.iter().any(|b| b.get(tid) == Some(stack)));
         total.add(compare(what, &recorded, pid, &truth));
         if total.compared() == total.threads.len() {
             break;

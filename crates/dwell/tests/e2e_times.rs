@@ -3,7 +3,7 @@
 mod common;
 
 use common::*;
-use dwell_recording::rows::SliceRow;
+use dwell_recording::rows::{SiteRow, SliceRow};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
@@ -46,12 +46,9 @@ fn threads_that_sleep_throughout_have_their_whole_window() {
     );
     for row in &recorded.tables.threads {
         let life = row.until_ns - row.start_ns;
-        assert!(near(life, window, 0.001, MS), "{life} of {window}: {row:?}");
+        assert_eq!(row.start_ns, meta.start_ns, "{row:?}");
+        assert_eq!(row.until_ns, meta.end_ns, "{row:?}");
         assert!(near(row.blocked_ns, life, 0.001, 0), "{row:?}");
-        assert!(
-            row.start_ns >= meta.start_ns && row.until_ns <= meta.end_ns,
-            "{row:?}"
-        );
     }
     for sleeper in &truth.threads {
         let thread = view.thread(sleeper.tid, &sleeper.name);
@@ -83,9 +80,11 @@ fn sleeps_in_progress_at_both_ends_are_cut() {
             .filter_map(|tid| Some((tid, schedstat(pid, tid)?)))
             .collect()
     };
+    let meter = StallMeter::start();
     let before = read();
     let recorded = attach(&scratch, pid, "1.3s");
     let after = read();
+    let stalled = meter.stop();
     drop(running);
     let view = View::of(&recorded.tables);
     assert_closed(&view);
@@ -95,13 +94,14 @@ fn sleeps_in_progress_at_both_ends_are_cut() {
     let mut computed = 0;
     for row in &recorded.tables.threads {
         let life = row.until_ns - row.start_ns;
-        assert!(near(life, window, 0.001, MS), "{life} of {window}: {row:?}");
+        assert_eq!(life, window, "{row:?}");
         // The kernel's sums over a span that holds the window.
         let (run, delay) = (
             after[&row.tid].0 - before[&row.tid].0,
             after[&row.tid].1 - before[&row.tid].1,
         );
-        assert!(row.running_ns <= run + run / 100 + 5 * MS, "{run}: {row:?}");
+        let most = run + run / 100 + 5 * MS + stalled;
+        assert!(row.running_ns <= most, "{run}: {row:?}");
         assert!(
             row.runnable_ns <= delay + delay / 100 + MS,
             "{delay}: {row:?}"
@@ -128,10 +128,10 @@ struct ManyThreads {
     cpu_ns: u64,
 }
 
-/// Running time beyond what the kernel charged: 1 %, what was stolen, and per stay off the processor
+/// Running time beyond what the kernel charged: 1 %, the machine's stalls, and per stay off the processor
 /// what lies between the end of a thread's charged time and its leaving the processor.
-fn at_most(charged: u64, stays: u64, stolen: u64) -> u64 {
-    charged + charged / 100 + stays * 4_000 + stolen + 2 * MS
+fn at_most(charged: u64, stays: u64, stalled: u64) -> u64 {
+    charged + charged / 100 + stays * 4_000 + stalled + 2 * MS
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn at_most(charged: u64, stays: u64, stolen: u64) -> u64 {
 fn hundreds_of_threads_from_birth_to_death() {
     let scratch = Scratch::on_disk();
     for args in [["pool", "500", "2"], ["storm", "100", "1.5"]] {
-        let stolen = stolen_ns();
+        let meter = StallMeter::start();
         let recorded = launch(&scratch, &[], "manythreads", &args);
-        let stolen = stolen_ns() - stolen;
+        let stalled = meter.stop();
         let line = recorded.stdout.lines().last().expect("a line");
         let truth: ManyThreads = serde_json::from_str(line).expect("JSON");
         let view = View::of(&recorded.tables);
@@ -158,7 +158,7 @@ fn hundreds_of_threads_from_birth_to_death() {
         let stays = threads
             .iter()
             .map(|t| t.voluntary_switches + t.involuntary_switches);
-        let most = at_most(truth.cpu_ns, stays.sum(), stolen);
+        let most = at_most(truth.cpu_ns, stays.sum(), stalled);
         println!(
             "{args:?}: {} threads ran for {running} ns of {}",
             threads.len(),
@@ -189,12 +189,7 @@ fn hundreds_of_threads_attached() {
     assert_eq!(recorded.tables.threads.len(), 501);
     for row in &recorded.tables.threads {
         let life = row.until_ns - row.start_ns;
-        // One after the other they are taken up and let go: some microseconds each.
-        let taking_turns = 500 * 10_000;
-        assert!(
-            near(life, window, 0.001, MS + taking_turns),
-            "{life} of {window}: {row:?}"
-        );
+        assert_eq!(life, window, "{row:?}");
         if row.name.starts_with("pool-") {
             // On a busy machine it may wait for a processor, but it does not compute.
             let idle = row.blocked_ns + row.runnable_ns;
@@ -214,9 +209,9 @@ struct ForkStorm {
 #[ignore = "needs root"]
 fn processes_that_are_born_and_die_all_the_time() {
     let scratch = Scratch::on_disk();
-    let stolen = stolen_ns();
+    let meter = StallMeter::start();
     let recorded = launch(&scratch, &[], "forkstorm", &["1.5", "8"]);
-    let stolen = stolen_ns() - stolen;
+    let stalled = meter.stop();
     let truth: ForkStorm = serde_json::from_str(&recorded.stdout).expect("JSON");
     let view = View::of(&recorded.tables);
     assert_closed(&view);
@@ -239,7 +234,7 @@ fn processes_that_are_born_and_die_all_the_time() {
         stays += child.voluntary_switches + child.involuntary_switches;
     }
     let charged = (truth.children_cpu_s * 1e9) as u64;
-    let most = at_most(charged, stays, stolen) + truth.born as u64 * 20_000;
+    let most = at_most(charged, stays, stalled) + truth.born as u64 * 20_000;
     println!("{} processes ran for {running} ns of {charged}", truth.born);
     assert!(running >= charged - charged / 50, "{running} of {charged}");
     assert!(
@@ -300,7 +295,7 @@ fn check_life(view: &View<'_>, truth: &Truth) {
 }
 
 /// Running and runnable time of every thread against the kernel's.
-fn check_run(view: &View<'_>, truth: &Truth, stolen: u64, wrong: &mut Wrong) {
+fn check_run(view: &View<'_>, truth: &Truth, stalled: u64, wrong: &mut Wrong) {
     let per_stay = truth.unaccounted_per_stay();
     let ahead = boottime_ahead_ns();
     for thread in &truth.threads {
@@ -308,7 +303,7 @@ fn check_run(view: &View<'_>, truth: &Truth, stolen: u64, wrong: &mut Wrong) {
         let row = view.row(position);
         let run = thread.schedstat_run_ns;
         let unaccounted = (per_stay * (thread.voluntary + thread.involuntary) as f64) as u64;
-        let most = run + run / 100 + 2 * MS + stolen + unaccounted;
+        let most = run + run / 100 + 2 * MS + stalled + unaccounted;
         // The clocks of a processor are not read at one instant: what is charged at a switch can be
         // some microseconds more than it was on the processor.
         let least = run - run / 100;
@@ -352,7 +347,11 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             let sites = functions.filter_map(|f| thread.sites.iter().position(|s| s.function == f));
             sites.last()
         };
-        // Asleep in the loop at no site: a page fault after a fork, for example.
+        // What the machine's stalls put on its clocks as sleep; `check_run` says how much that may be.
+        let row = view.row(position);
+        let stalled = row.running_ns.saturating_sub(thread.schedstat_run_ns);
+        // Asleep in the loop at no site: a page fault after a fork, for example. One in the midst of
+        // reading the clocks is part of a site to them.
         let stray = view.times(position, |stack| {
             site_of(stack).is_none() && view.functions(stack).any(|f| f.starts_with("run_"))
         });
@@ -369,7 +368,10 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             let limit =
                 per_stay * site.waits as f64 + thread.elsewhere_ns.abs().min(MS as i64) as f64;
             let tolerance = (expected as f64 * 0.01).max(MS as f64) + limit;
-            let off = blocked as f64 - site.blocked_ns as f64;
+            let mut off = blocked as f64 - site.blocked_ns as f64;
+            if off < 0.0 {
+                off = (off + (stalled + stray.blocked()) as f64).min(0.0);
+            }
             worst = worst.max(off.abs() / tolerance);
             checked += 1;
             if off.abs() > tolerance {
@@ -401,16 +403,16 @@ fn measure(scratch: &Scratch, name: &str, args: &[&str]) -> Wrong {
     let json = scratch.file("truth.json");
     let folder = scratch.file("");
     let own = [args, &["--dir", &folder, "--json", &json]].concat();
-    let stolen = stolen_ns();
+    let meter = StallMeter::start();
     let recorded = launch(scratch, &[], name, &own);
-    let stolen = stolen_ns() - stolen;
+    let stalled = meter.stop();
     let truth = Truth::read(&json);
     let view = View::of(&recorded.tables);
-    println!("{name} {args:?}: {} ms stolen", stolen / MS);
+    println!("{name} {args:?}: {} ms stood still", stalled / MS);
     assert_closed(&view);
     check_life(&view, &truth);
     let mut wrong = Wrong::new();
-    check_run(&view, &truth, stolen, &mut wrong);
+    check_run(&view, &truth, stalled, &mut wrong);
     check_sites(&view, &truth, &mut wrong);
     wrong
 }
@@ -487,9 +489,8 @@ fn blocked_at(view: &View<'_>, thread: u32, wait: &NamedWait) -> u64 {
     times.filter(|t| is_it(t.site)).map(|t| t.blocked_ns).sum()
 }
 
-#[test]
-#[ignore = "needs root"]
-fn reasons_of_waits_of_many_kinds() {
+/// One run: the waits that are not where they belong.
+fn misplaced() -> Wrong {
     let scratch = Scratch::new();
     let json = scratch.file("truth.json");
     let recorded = launch(&scratch, &[], "reasons", &[&json]);
@@ -498,30 +499,32 @@ fn reasons_of_waits_of_many_kinds() {
     assert!(truth.waits.len() >= 19);
     let view = View::of(&recorded.tables);
     assert_closed(&view);
-    let mut wrong = Vec::new();
+    let tables = &recorded.tables;
+    let mut wrong = Wrong::new();
     for wait in &truth.waits {
-        let rows = recorded.tables.threads.iter();
-        let blocked_ns: u64 = rows
-            .filter(|row| row.tid == wait.tid)
-            .map(|row| blocked_at(&view, row.thread, wait))
-            .sum();
+        let rows: Vec<_> = tables
+            .threads
+            .iter()
+            .filter(|t| t.tid == wait.tid)
+            .collect();
+        let blocked_ns: u64 = rows.iter().map(|t| blocked_at(&view, t.thread, wait)).sum();
         // Timers are not early, but a wait may begin a little after its clock.
         if blocked_ns < (wait.ms - 20) * MS {
-            let sites: Vec<_> = recorded
-                .tables
-                .sites
-                .iter()
-                .filter(|s| {
-                    let row = view.analysis.index.thread(s.thread).map(|t| view.row(t));
-                    row.is_some_and(|row| row.tid == wait.tid)
-                })
-                .map(|s| (&s.reason, &s.syscall))
-                .collect();
-            wrong.push(format!(
-                "{}: {blocked_ns} ns; its sites: {sites:?}",
-                wait.name
-            ));
+            let its = |site: &&SiteRow| rows.iter().any(|t| t.thread == site.thread);
+            let sites = tables.sites.iter().filter(its);
+            let sites: Vec<_> = sites.map(|s| (&s.reason, &s.syscall)).collect();
+            wrong.insert(
+                wait.name.clone(),
+                format!("{blocked_ns} ns; its sites: {sites:?}"),
+            );
         }
     }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    wrong
+}
+
+/// (On a busy machine a thread may begin its wait when it is nearly over; not the same one every time.)
+#[test]
+#[ignore = "needs root"]
+fn reasons_of_waits_of_many_kinds() {
+    wrong_every_time("reasons", misplaced);
 }

@@ -152,7 +152,7 @@ static __always_inline u64 end_stay(struct thread *t, u64 now)
 	t->off_runnable = now - wake;
 	t->blocked += t->off_blocked;
 	t->runnable += t->off_runnable;
-	t->off_known = 1;
+	t->off_known = since != window.start; /* the kernel counts from before that */
 	t->since = now;
 	end_sums(t);
 	leave_site(t, t->off_blocked, t->off_runnable);
@@ -205,7 +205,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 
 	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
-	if (t->exec_unknown) { /* adopted while it ran: what the kernel counted by then is not known */
+	if (t->exec_unknown || now == window.start) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
 		t->exec_base = t->exec_seen - t->running;
@@ -243,6 +243,8 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 		now = t->since;
 	if (t->state == STATE_RUNNING)
 		left_unseen(t, next->se.sum_exec_runtime - t->exec_seen, now);
+	if (now == window.start)
+		t->exec_unknown = 1;
 	since = t->since;
 	wake = end_stay(t, now);
 	if (now >= t->next_cut)
@@ -264,23 +266,24 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	struct thread *t = thread_of(prev);
 
 	if (t) {
-		now = bpf_ktime_get_boot_ns();
+		now = window_now();
 		if (!t->start) /* met before its adoption was complete: its accounting begins here */
 			t->start = t->since = now;
-		switch_out(t, prev, preempt, prev_state, now);
+		if (now != window.end)
+			switch_out(t, prev, preempt, prev_state, now);
 		if (prev_state & TASK_DEAD) {
 			t->ended = 1;
-			emit_thread(prev, t, now, true);
+			emit_thread(prev, t, now, now != window.end);
 		}
 	}
 	t = thread_of(next);
 	if (t) {
 		if (!now)
-			now = bpf_ktime_get_boot_ns();
-		if (t->start)
-			switch_in(ctx, t, next, now);
-		else
+			now = window_now();
+		if (!t->start)
 			t->since = now;
+		else if (now != window.end)
+			switch_in(ctx, t, next, now);
 	}
 	return 0;
 }
@@ -293,7 +296,9 @@ int BPF_PROG(on_waking, struct task_struct *p)
 
 	if (!t)
 		return 0;
-	now = bpf_ktime_get_boot_ns();
+	now = window_now();
+	if (now == window.end)
+		return 0;
 	note_waker(ctx, t, p, now, now - t->since >= config.slice_min_ns || now >= t->next_cut || t->want_first);
 	t->wake = now;
 	return 0;
@@ -306,7 +311,7 @@ static __always_inline void emit_task(u32 kind, struct task_struct *task, u32 ot
 	struct TaskRecord r = {};
 
 	r.kind = kind;
-	r.time = bpf_ktime_get_boot_ns();
+	r.time = window_now();
 	r.tid = task->pid;
 	r.tgid = task->tgid;
 	r.other_tid = other_tid;
@@ -326,7 +331,9 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 
 	if (!config.follow_all && !thread_of(parent))
 		return 0;
-	now = bpf_ktime_get_boot_ns();
+	now = window_now();
+	if (now == window.end)
+		return 0;
 	if (child->tgid != parent->tgid)
 		inherit_maps(parent->tgid, child->tgid);
 	if (!adopt(child, now, STATE_RUNNABLE))
@@ -339,10 +346,11 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	u32 tgid = task->tgid;
+	u64 now = window_now();
 
 	/* A launched command's life begins here; what it was before is ours. */
-	if (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) ||
-				 !adopt(task, bpf_ktime_get_boot_ns(), STATE_RUNNING)))
+	if (now == window.end ||
+	    (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) || !adopt(task, now, STATE_RUNNING))))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
 	emit_task(RECORD_EXEC, task, old_pid, 0);
@@ -357,7 +365,9 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm)
 	if (!thread_of(task))
 		return 0;
 	r.kind = RECORD_RENAME;
-	r.time = bpf_ktime_get_boot_ns();
+	r.time = window_now();
+	if (r.time == window.end)
+		return 0;
 	r.tid = task->pid;
 	r.tgid = task->tgid;
 	bpf_probe_read_kernel_str(r.comm, sizeof(r.comm), comm);
@@ -373,11 +383,15 @@ static __always_inline void take_running(void *ctx, bool in_kernel, u64 due)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *t;
+	u64 now;
 
 	if (!task->pid)
 		return;
 	t = thread_of(task);
-	if (!t || bpf_ktime_get_boot_ns() - t->since < bpf_ktime_get_ns() - due)
+	if (!t)
+		return;
+	now = window_now();
+	if (now == window.start || now == window.end || now - t->since < bpf_ktime_get_ns() - due)
 		return;
 	count(COUNTER_TICKS, 1);
 	emit_running(ctx, task, in_kernel);
@@ -429,7 +443,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 			return 0;
 		if ((task->__state & TASK_DEAD) || (task->exit_code && !task->mm && !(task->flags & PF_KTHREAD)))
 			return 0;
-		now = bpf_ktime_get_boot_ns();
+		now = window_now();
 		if (task->on_cpu) {
 			t = adopt(task, now, STATE_RUNNING);
 		} else {
@@ -444,7 +458,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 		return 0;
 	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
 		t->dirty = 0;
-		emit_thread(task, t, bpf_ktime_get_boot_ns(), false);
+		emit_thread(task, t, window_now(), false);
 	}
 	return 0;
 }

@@ -16,6 +16,11 @@ struct process_maps {
 /* Sections of their own, so that user space finds them by the names of their maps. */
 const volatile struct Config config SEC(".rodata.config");
 u32 sweep_flags SEC(".data.sweep");
+/* What is accounted, ns of CLOCK_BOOTTIME; closed until user space opens it. It may open in the future:
+ * threads are adopted before, one after the other, and all of them begin with the window. */
+struct {
+	u64 start, end;
+} window SEC(".data.window");
 
 struct site {
 	u64 ip, sp, arg0;
@@ -59,7 +64,7 @@ struct thread {
 	u32 installs;
 	u32 slot; /* in the works map */
 	u8 ended; /* its last report is out */
-	u8 exec_unknown; /* exec_seen and exec_base are set at the next switch */
+	u8 exec_unknown; /* exec_seen and exec_base are set when it leaves the processor */
 	u8 pad[2];
 	char waker_comm[16];
 	struct site sites[SITE_SLOTS];

@@ -454,6 +454,16 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 
 /* ---- reports of threads ---- */
 
+/* Now, or the edge of the window. */
+static __always_inline u64 window_now(void)
+{
+	u64 now = bpf_ktime_get_boot_ns();
+
+	if (now > window.end)
+		return window.end;
+	return now < window.start ? window.start : now;
+}
+
 static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid, u64 now);
 
 static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t, u64 now)
@@ -500,7 +510,9 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	r->start = t->start;
 	read_sums(r, t, now);
 	/* The time is read after the sums, so that the stay in progress never ends before it began. */
-	r->time = bpf_ktime_get_boot_ns();
+	r->time = window_now();
+	if (r->time < r->since)
+		r->time = r->since;
 	r->next_cut = t->next_cut;
 	r->voluntary = t->voluntary;
 	r->involuntary = t->involuntary;

@@ -16,6 +16,10 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 pub const MS: u64 = 1_000_000;
 
@@ -366,8 +370,79 @@ pub fn boottime_ahead_ns() -> u64 {
     }
 }
 
-/// Time that was taken from this machine's processors so far, all together, ns.
-pub fn stolen_ns() -> u64 {
+/// Measures how long a virtual machine's processors stand still: the kernel takes time that its host
+/// reports as stolen off the processor time of whoever runs next, and a stop that the host does not
+/// report falls between a thread's work and the switch that follows. A program's own clocks then tell it
+/// that it slept.
+pub struct StallMeter {
+    stop: Arc<AtomicBool>,
+    watchers: Vec<JoinHandle<u64>>,
+    stolen_before: u64,
+}
+
+impl StallMeter {
+    /// Begins: on every processor something of the highest priority looks once a ms what time it is.
+    pub fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        // SAFETY: no memory effects.
+        let processors = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) } as usize;
+        let watcher = |cpu| {
+            let stop = stop.clone();
+            std::thread::spawn(move || watch(cpu, &stop))
+        };
+        StallMeter {
+            watchers: (0..processors).map(watcher).collect(),
+            stop,
+            stolen_before: stolen_ns(),
+        }
+    }
+
+    /// Ends; the time that all processors stood still, together, ns.
+    pub fn stop(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        let seen = self
+            .watchers
+            .into_iter()
+            .map(|w| w.join().expect("a watcher"));
+        let seen: u64 = seen.sum();
+        seen.max(stolen_ns() - self.stolen_before)
+    }
+}
+
+/// Sum of all delays of a processor beyond those of any timer, ns.
+fn watch(cpu: usize, stop: &AtomicBool) -> u64 {
+    const PERIOD: Duration = Duration::from_millis(1);
+    const USUAL: Duration = Duration::from_micros(300);
+    // SAFETY: both are plain numbers, for which zero is a value.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut param: libc::sched_param = unsafe { std::mem::zeroed() };
+    param.sched_priority = 99;
+    // SAFETY: valid pointers to values of the stated sizes; of this thread only.
+    unsafe {
+        libc::CPU_SET(cpu, &mut set);
+        let pinned = libc::sched_setaffinity(0, size_of_val(&set), &set);
+        let first = libc::sched_setscheduler(0, libc::SCHED_FIFO, &param);
+        assert!(
+            pinned == 0 && first == 0,
+            "{}",
+            std::io::Error::last_os_error()
+        );
+    }
+    let mut still = Duration::ZERO;
+    while !stop.load(Ordering::Relaxed) {
+        let before = Instant::now();
+        std::thread::sleep(PERIOD);
+        let late = before.elapsed().saturating_sub(PERIOD);
+        if late > USUAL {
+            still += late;
+        }
+    }
+    still.as_nanos() as u64
+}
+
+/// Time that the host says it took from this machine's processors so far, all together, ns.
+fn stolen_ns() -> u64 {
     let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
     let line = text.lines().next().expect("a line");
     let ticks: u64 = line
