@@ -38,7 +38,7 @@ pub use error::CollectError;
 pub use finished::{Finished, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;
 pub use machine::clock_anchor;
-pub use programs::Clock;
+pub use programs::{Clock, count_run_time};
 pub use recorder::{
     DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Ended, Options, Progress,
     Recorder, Step, Target,

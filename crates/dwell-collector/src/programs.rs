@@ -7,7 +7,7 @@ use libbpf_rs::{
 };
 use std::ffi::OsStr;
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
 #[repr(align(16))]
@@ -190,6 +190,13 @@ impl Programs {
         Ok(sums)
     }
 
+    /// Time the programs ran, ns, if the kernel counts it (see [`count_run_time`]).
+    pub fn run_time_ns(&self) -> Option<u64> {
+        let infos: Vec<_> = self.object.progs().filter_map(|p| info(p.as_fd())).collect();
+        let ns = infos.iter().map(|i| i.run_time_ns).sum();
+        infos.iter().any(|i| i.run_cnt > 0).then_some(ns)
+    }
+
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
         // libbpf prefixes the maps of data sections with the object's name: match the end.
         self.object
@@ -197,6 +204,28 @@ impl Programs {
             .find(|m| m.name() == OsStr::new(name) || m.name().to_string_lossy().ends_with(name))
             .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no map {name}")))
     }
+}
+
+fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut len = size_of_val(&info) as u32;
+    // SAFETY: the pointers are to a live struct and its size; with no array asked for only it is written.
+    let failed =
+        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut len) };
+    (failed == 0).then_some(info)
+}
+
+/// Has the kernel count the run time of all eBPF programs of the system until the descriptor is closed.
+/// That costs every run of one some 20 ns, which is counted too.
+pub fn count_run_time() -> Result<OwnedFd, CollectError> {
+    // SAFETY: no memory effects.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
+    if fd < 0 {
+        let error = std::io::Error::from_raw_os_error(-fd);
+        return Err(CollectError::from_io("counting run time", error, ""));
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn prepare(

@@ -517,7 +517,7 @@ impl Recorder {
         meta.recorder = RecorderCost {
             cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
             peak_rss_bytes: machine::peak_rss_bytes(),
-            bpf_ns: None,
+            bpf_ns: self.programs.run_time_ns(),
         };
         let kinds = [
             (events::RECORD_RUNNING, "running_stacks"),

@@ -68,17 +68,17 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 		return NULL;
 	}
 	/* A switch on another processor may have met the fresh storage already. */
-	if (t->start || __sync_val_compare_and_swap(&t->since, 0, now) != 0)
+	if (t->wait || __sync_val_compare_and_swap(&t->since, 0, now) != 0)
 		return t;
 	t->slot = __sync_fetch_and_add(&next_slot, 1) % WORK_SLOTS;
 	t->state = state;
-	t->wait = 1; /* 0 means that no stack is owed */
 	t->next_cut = now + stationary_gap();
 	t->delay_seen = run_delay(task);
 	t->exec_seen = t->exec_base = task->se.sum_exec_runtime;
 	t->exec_unknown = state == STATE_RUNNING;
 	t->dirty = 1;
 	t->start = now;
+	t->wait = 1;
 	return t;
 }
 
@@ -173,8 +173,7 @@ static __always_inline void came_unseen(struct thread *t, u64 ran, u64 now)
 
 	count(COUNTER_NOT_SEEN, 1);
 	end_stay(t, ran < away ? now - ran : t->since);
-	t->want_first = 0;
-	t->cut_at_start = 0;
+	t->marks = 0;
 	t->state = STATE_RUNNING;
 }
 
@@ -189,6 +188,7 @@ static __always_inline void left_unseen(struct thread *t, u64 ran, u64 now)
 	t->since = left;
 	t->state = t->wake > left ? STATE_BLOCKED : STATE_RUNNABLE;
 	t->wait++;
+	t->involuntary += t->state == STATE_RUNNABLE;
 	end_sums(t);
 }
 
@@ -223,10 +223,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 	t->since = now;
 	t->wait++;
 	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
-	if (sleeps)
-		t->voluntary++;
-	else
-		t->involuntary++;
+	t->involuntary += !sleeps;
 	end_sums(t);
 	advance_cut(t, now);
 	enter_site(t, prev, true, sleeps, prev_state, now);
@@ -249,12 +246,11 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	wake = end_stay(t, now);
 	if (now >= t->next_cut)
 		flags |= WAIT_SAMPLED;
-	if (t->want_first)
+	if (t->marks & WAIT_FIRST)
 		flags |= WAIT_FIRST;
 	if (flags || now - since >= config.slice_min_ns)
 		emit_wait(ctx, t, next, since, wake, now, flags);
-	t->want_first = 0;
-	t->cut_at_start = 0;
+	t->marks = 0;
 	t->state = STATE_RUNNING;
 	advance_cut(t, now);
 }
@@ -267,8 +263,10 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 
 	if (t) {
 		now = window_now();
-		if (!t->start) /* met before its adoption was complete: its accounting begins here */
+		if (!t->wait) { /* met before its adoption was complete: its accounting begins here */
 			t->start = t->since = now;
+			t->wait = 1;
+		}
 		if (now != window.end)
 			switch_out(t, prev, preempt, prev_state, now);
 		if (prev_state & TASK_DEAD) {
@@ -280,7 +278,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	if (t) {
 		if (!now)
 			now = window_now();
-		if (!t->start)
+		if (!t->wait)
 			t->since = now;
 		else if (now != window.end)
 			switch_in(ctx, t, next, now);
@@ -299,7 +297,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	now = window_now();
 	if (now == window.end)
 		return 0;
-	note_waker(ctx, t, p, now, now - t->since >= config.slice_min_ns || now >= t->next_cut || t->want_first);
+	note_waker(ctx, t, p, now,
+		   now - t->since >= config.slice_min_ns || now >= t->next_cut || (t->marks & WAIT_FIRST));
 	t->wake = now;
 	return 0;
 }
@@ -449,12 +448,12 @@ int on_sweep(struct bpf_iter__task *ctx)
 		} else {
 			t = adopt(task, now, task->__state ? STATE_BLOCKED : STATE_RUNNABLE);
 			if (t && t->wait == 1) {
-				t->cut_at_start = 1;
+				t->marks = WAIT_CUT_AT_START;
 				enter_site(t, task, false, task->__state != 0, task->__state, now);
 			}
 		}
 	}
-	if (!t || !t->start || t->ended)
+	if (!t || !t->wait || t->ended)
 		return 0;
 	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
 		t->dirty = 0;

@@ -24,31 +24,33 @@ struct {
 
 struct site {
 	u64 ip, sp, arg0;
-	u64 blocked, runnable, count, max;
-	i32 nr;
-	u32 install;
-	u8 fd_kind, flags, dirty, used;
+	u64 blocked, runnable, max;
+	u32 count;
+	u32 install; /* 0: free */
 	u16 operation; /* FUTEX_*; then arg0 is the address of the word, and part of the key */
-	u16 pad[3];
+	i16 nr;
+	u8 fd_kind, flags, dirty, pad;
 };
+_Static_assert(sizeof(struct site) == 64, "a cache line");
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
- * What every switch and waking touches comes first. */
+ * What every switch and waking touches comes first: two cache lines (the kernel puts 8 bytes of its own
+ * into the first), and one for the site. */
 struct thread {
 	u64 since, wake, next_cut;
 	u64 waker; /* who ended the last sleep: its task_struct, to be read with care */
 	u32 waker_tid;
-	u32 wait; /* number of the stay off the processor */
-	u32 cut_wait; /* the wait whose waker's stack was taken */
+	u32 wait; /* number of the stay off the processor; 0 until its adoption is complete */
+	u32 involuntary; /* of those stays */
 	u32 version;
 	u8 state;
 	u8 current; /* index of the site it waits at */
-	u8 want_first;
-	u8 cut_at_start;
+	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START */
 	u8 waker_kind;
 	u8 waker_named; /* waker_comm is its name */
 	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
+	u8 exec_unknown; /* exec_seen and exec_base are set when it leaves the processor */
 	u8 dirty;
 
 	u64 running, runnable, blocked;
@@ -57,18 +59,20 @@ struct thread {
 	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
 
 	u64 start;
-	u64 voluntary, involuntary;
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
 	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
+	char waker_comm[16];
+
 	u32 pending; /* stack number owed by a callback, 0: none */
 	u32 installs;
 	u32 slot; /* in the works map */
+	u32 cut_wait; /* the wait whose waker's stack was taken */
 	u8 ended; /* its last report is out */
-	u8 exec_unknown; /* exec_seen and exec_base are set when it leaves the processor */
-	u8 pad[2];
-	char waker_comm[16];
+	u8 pad[47];
 	struct site sites[SITE_SLOTS];
 };
+_Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
+_Static_assert(__builtin_offsetof(struct thread, sites) % 64 == 56, "begins a cache line");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);

@@ -161,7 +161,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		flags |= SITE_KTHREAD;
 	} else {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		nr = regs->orig_ax > 0xffff ? -1 : (i32)regs->orig_ax;
+		nr = regs->orig_ax > 0x7fff ? -1 : (i32)regs->orig_ax;
 		if (sleeps) {
 			ip = regs->ip;
 			sp = regs->sp;
@@ -177,7 +177,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	hash *= 0x9e3779b97f4a7c15ull;
 	t->current = (hash >> 56) & (SITE_SLOTS - 1);
 	s = &t->sites[t->current & (SITE_SLOTS - 1)];
-	if (s->used && s->ip == ip && s->sp == sp && s->nr == nr && s->flags == flags && s->operation == operation &&
+	if (s->install && s->ip == ip && s->sp == sp && s->nr == nr && s->flags == flags && s->operation == operation &&
 	    (!operation || s->arg0 == arg0)) {
 		if (s->arg0 == arg0 || !waits_on_fd(nr))
 			return;
@@ -186,7 +186,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		if (kind == s->fd_kind)
 			return;
 	}
-	if (s->used && s->count)
+	if (s->count)
 		emit_site(t, s, task->pid, now);
 	s->ip = ip;
 	s->sp = sp;
@@ -197,7 +197,6 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	s->fd_kind = sleeps && waits_on_fd(nr) ? fd_kind(task, arg0) : FD_NONE;
 	s->blocked = s->runnable = s->count = s->max = 0;
 	s->install = ++t->installs;
-	s->used = 1;
 	s->dirty = 0;
 
 	u64 bit = 1ull << ((hash >> 40) & 63);
@@ -212,7 +211,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 			t->first_allowed = now - 16 * FIRST_GAP_NS;
 		t->first_allowed += FIRST_GAP_NS;
 		t->seen[word] |= bit;
-		t->want_first = 1;
+		t->marks |= WAIT_FIRST;
 	}
 }
 

@@ -283,7 +283,7 @@ static __always_inline void take_early(struct thread *t, struct task_struct *tas
 	struct scratch *s;
 
 	if (config.have_task_work || (task->flags & PF_KTHREAD) ||
-	    (!t->want_first && (t->next_cut - now) * site->count > reach))
+	    (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach))
 		return;
 	s = take_scratch(SCRATCH_SWITCH);
 	if (!s)
@@ -341,9 +341,7 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 			r->seq = t->pending;
 		}
 	}
-	if (t->cut_at_start)
-		flags |= WAIT_CUT_AT_START;
-	r->flags = flags;
+	r->flags = flags | (t->marks & WAIT_CUT_AT_START);
 	r->waker_tid = 0;
 	r->waker_kind = WAKER_NONE;
 	__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
@@ -420,7 +418,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 	else if ((i64)nr < 0) /* an interrupt from user mode */
 		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
-		  (now >= t->next_cut || t->want_first);
+		  (now >= t->next_cut || (t->marks & WAIT_FIRST));
 	if (sampled || (closely && own))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
@@ -478,6 +476,7 @@ static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t, 
 		r->blocked = *(volatile u64 *)&t->blocked;
 		r->state = *(volatile u8 *)&t->state;
 		r->wait = *(volatile u32 *)&t->wait;
+		r->involuntary = *(volatile u32 *)&t->involuntary;
 		if (!(version & 1) && version == *(volatile u32 *)&t->version)
 			break;
 	}
@@ -491,7 +490,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 
 	for (int i = 0; i < SITE_SLOTS; i++) {
 		site = &t->sites[i];
-		if (site->used && site->dirty) {
+		if (site->dirty) {
 			site->dirty = 0;
 			emit_site(t, site, task->pid, now);
 		}
@@ -514,8 +513,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	if (r->time < r->since)
 		r->time = r->since;
 	r->next_cut = t->next_cut;
-	r->voluntary = t->voluntary;
-	r->involuntary = t->involuntary;
+	r->voluntary = r->wait - 1 - r->involuntary;
 	r->exit_code = task->group_leader->exit_code;
 	r->ended = ended;
 	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);

@@ -48,6 +48,8 @@ pub struct WorkloadReport {
     pub left_out: BTreeMap<&'static str, String>,
     /// Processor time and memory of each tool itself: medians per run.
     pub tool_costs: BTreeMap<&'static str, Cost>,
+    /// Time of dwell's eBPF programs ÷ processor time of the recorded threads, by the kernel's count.
+    pub programs_share: Option<f64>,
 }
 
 /// What a tool itself used in a run.
@@ -129,6 +131,7 @@ impl WorkloadReport {
                 .iter()
                 .filter_map(|t| Some((t.name(), cost_of(*t, observations)?)))
                 .collect(),
+            programs_share: None,
         }
     }
 }
@@ -244,6 +247,10 @@ impl fmt::Display for WorkloadReport {
                 "  {tool} itself: {:.2} CPU-s a run, at most {mib:.0} MiB",
                 cost.cpu_s
             )?;
+        }
+        if let Some(share) = self.programs_share {
+            let percent = share * 100.0;
+            writeln!(f, "  dwell's eBPF programs: {percent:.2} % of the recorded CPU time")?;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ use super::report::{Observation, Report, WorkloadReport};
 use super::tool::{Tool, ToolCost};
 use super::workload::{Workload, WorkloadName, prepare};
 use anyhow::{Context, Result, ensure};
+use dwell_recording::Recording;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -102,13 +103,34 @@ impl Bench<'_> {
             }
         }
         let order: Vec<Tool> = tools.iter().map(|r| r.tool).collect();
-        Ok(WorkloadReport::new(
+        let dwell = tools.iter().find(|r| r.tool == Tool::Dwell);
+        let dwell = dwell.filter(|r| !failed.contains_key(r.tool.name()));
+        // (There the recorded program sleeps.)
+        let dwell = dwell.filter(|_| self.name != WorkloadName::SwitchOthers);
+        let programs_share = dwell.map(|r| self.programs_share(r)).transpose()?;
+        let mut report = WorkloadReport::new(
             self.name,
             self.workload.metrics(),
             &order,
             &observations,
             failed,
-        ))
+        );
+        report.programs_share = programs_share;
+        Ok(report)
+    }
+
+    /// One more run in which the kernel counts the time of dwell's programs, as a share of the processor
+    /// time of the recorded threads: what no noise of the machine hides.
+    fn programs_share(&mut self, dwell: &Ready) -> Result<f64> {
+        let counting = dwell_collector::count_run_time()?;
+        self.tell("dwell's eBPF programs");
+        self.once(dwell)?;
+        drop(counting);
+        let recording = Recording::open(self.scratch.join("recording"))?;
+        let recorded = recording.load()?;
+        let running: u64 = recorded.threads.iter().map(|t| t.running_ns).sum();
+        let programs = recorded.meta.recorder.bpf_ns;
+        Ok(programs.context("the kernel did not count")? as f64 / running as f64)
     }
 
     /// Why a tool cannot show anything of this workload.
