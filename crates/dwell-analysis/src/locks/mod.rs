@@ -16,7 +16,7 @@ mod queue;
 
 use crate::analysis::Analysis;
 use crate::apportion::apportion;
-use crate::names::{FunctionId, PathId, StackRef};
+use crate::names::{FunctionId, PathId, StackRef, heaviest};
 use crate::waits::{Wait, Waits};
 use crate::wakers::{Waker, waker_of, waker_path};
 use classify::{Class, Classifier};
@@ -319,11 +319,7 @@ fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
             *weight = weight.saturating_add(sample.weight_ns);
         }
     }
-    let most = |of: FxHashMap<PathId, u64>| of.into_iter().max_by_key(|(path, ns)| (*ns, *path));
-    weights
-        .into_iter()
-        .map(|of| most(of).map(|(path, _)| path))
-        .collect()
+    weights.into_iter().map(heaviest).collect()
 }
 
 /// What may be a lock or not, where threads are known to have ended waits: true for a lock, when those
@@ -450,17 +446,13 @@ impl Building {
             .iter()
             .max_by_key(|s| (s.blocked_ns, Reverse(s.position)));
         let longest = self.kept.iter().map(Wait::blocked_ns).max();
-        let most = |paths: FxHashMap<PathId, u64>| {
-            let most = paths.into_iter().max_by_key(|(path, ns)| (*ns, *path));
-            most.map(|(path, _)| path)
-        };
         let mut blame: Vec<Blame> = self
             .blame
             .into_iter()
             .map(|((waiter, waker), (blamed_ns, paths))| Blame {
                 waiter,
                 waker,
-                path: most(paths),
+                path: heaviest(paths),
                 blamed_ns,
             })
             .filter(|b| b.blamed_ns > 0)
