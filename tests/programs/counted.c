@@ -1,21 +1,12 @@
 /*
- * counted: threads that call a few functions all the time and count the calls themselves. Built in
- * every way a program can be linked. Commands as for torture.cpp: `p` parks and prints the counts, `r`
- * runs on, `q` ends.
+ * counted: threads that call a few functions all the time and count the calls themselves. A puppet
+ * (puppet.h), built in every way a program can be linked.
  */
-#include <pthread.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "puppet.h"
 
 #define SITE __attribute__((noinline, noclone))
 
 static atomic_ulong add_calls, walk_calls, lock_calls;
-static atomic_bool parking, ending;
-static atomic_int parked;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static unsigned long locked_sum;
 
@@ -33,21 +24,10 @@ SITE double walk(double x, int steps)
 	return x;
 }
 
-static void wrong(const char *what)
-{
-	fprintf(stderr, "counted: wrong: %s\n", what);
-	abort();
-}
-
 static void *worker(void *unused)
 {
 	for (unsigned long i = 0; !ending; i++) {
-		if (parking) {
-			parked++;
-			while (parking && !ending)
-				usleep(200);
-			parked--;
-		}
+		park_if_told();
 		if (add(i, 5) != i + 5)
 			wrong("a sum");
 		if (walk(2.0, 3) != 2.0)
@@ -61,26 +41,20 @@ static void *worker(void *unused)
 	return unused;
 }
 
+static void print(void)
+{
+	printf("{\"add\":%lu,\"walk\":%lu,\"pthread_mutex_lock\":%lu}\n", add_calls, walk_calls, lock_calls);
+}
+
 int main(int argc, char **argv)
 {
 	int count = argc > 1 ? atoi(argv[1]) : 4;
-	pthread_t *threads = calloc((size_t)count, sizeof *threads);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 0; i < count; i++)
-		if (pthread_create(&threads[i], NULL, worker, NULL) != 0)
-			wrong("pthread_create");
+		start(worker, NULL);
 	printf("{\"ready\":true}\n");
-	for (int command; (command = getchar()) != EOF && command != 'q';) {
-		parking = command == 'p';
-		while (parked != (parking ? count : 0))
-			usleep(100);
-		if (parking)
-			printf("{\"add\":%lu,\"walk\":%lu,\"pthread_mutex_lock\":%lu}\n", add_calls, walk_calls, lock_calls);
-		else
-			printf("{}\n");
-	}
-	ending = true;
-	for (int i = 0; i < count; i++)
+	obey(print);
+	for (int i = 0; i < running; i++)
 		pthread_join(threads[i], NULL);
 	if (locked_sum != lock_calls)
 		wrong("the sum under a mutex");

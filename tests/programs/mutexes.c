@@ -1,23 +1,15 @@
 /*
- * mutexes: threads that do everything one can do with a mutex, and count what they did to each. Commands as
- * for torture.cpp: `p` parks and prints for every lock "address": [acquired, nested, tries that failed,
- * timeouts]; `r` runs on, `q` ends. `mutexes TRACKS` takes TRACKS threads of each sort; `mutexes N PAIRS` does
- * PAIRS pairs on 64 locks in each of N threads instead, prints the same, and ends on `q`.
+ * mutexes: threads that do everything one can do with a mutex, and count what they did to each. A puppet
+ * (puppet.h); its counts are for every lock "address": [acquired, nested, tries that failed, timeouts].
+ * `mutexes TRACKS` takes TRACKS threads of each sort; `mutexes N PAIRS` does PAIRS pairs on 64 locks in each of N
+ * threads instead, prints the same, and ends on `q`.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
+#include "puppet.h"
 #include <setjmp.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 enum { MOST_TRACKS = 16, OWN_LOCKS = 64, MANY_LOCKS = 3000 };
 
@@ -35,14 +27,6 @@ static struct counted shared, tried, recursive, checked, adaptive, robust, inher
 static struct counted *const singles[] = { &shared,  &tried,	    &recursive, &checked,     &adaptive,
 					   &robust,  &inherit,	    &plain,	&between,     &timed,
 					   &jumped, &handler_lock, &short_lived, &process_lock };
-static atomic_bool parking, ending;
-static atomic_int parked, running;
-
-static void wrong(const char *what)
-{
-	fprintf(stderr, "mutexes: wrong: %s\n", what);
-	abort();
-}
 
 /* Owners know their mutex: what libc keeps in it must be right whoever took it. */
 static void check_owner(struct counted *one)
@@ -84,16 +68,6 @@ static bool try(struct counted *one)
 	else
 		wrong("pthread_mutex_trylock");
 	return result == 0;
-}
-
-static void park_if_told(void)
-{
-	if (!parking)
-		return;
-	parked++;
-	while (parking && !ending)
-		usleep(200);
-	parked--;
 }
 
 static void *owner(void *number)
@@ -340,14 +314,6 @@ static void print(void)
 	printf("}\n");
 }
 
-static pthread_t threads[4 * MOST_TRACKS + 3];
-
-static void start(void *(*routine)(void *), size_t number)
-{
-	if (pthread_create(&threads[running++], NULL, routine, (void *)number) != 0)
-		wrong("pthread_create");
-}
-
 static unsigned long pairs_each;
 
 /* Counts nothing itself: how often is known. */
@@ -393,26 +359,16 @@ static void run_tracks(int tracks)
 	sigaction(SIGUSR1, &action, NULL);
 	pthread_sigmask(SIG_BLOCK, &alarms, NULL);
 	for (size_t i = 0; i < (size_t)tracks; i++) {
-		start(owner, i);
-		start(wanderer, i);
-		start(sharer, i);
-		start(nester, i);
+		start(owner, (void *)i);
+		start(wanderer, (void *)i);
+		start(sharer, NULL);
+		start(nester, NULL);
 	}
-	start(parent, 0);
-	start(jumper, 0);
-	start(interrupted, 0);
+	start(parent, NULL);
+	start(jumper, NULL);
+	start(interrupted, NULL);
 	setitimer(ITIMER_REAL, &often, NULL);
-	for (int command; (command = getchar()) != EOF && command != 'q';) {
-		parking = command == 'p';
-		while (parked != (parking ? running : 0))
-			usleep(100);
-		if (parking)
-			print();
-		else
-			printf("{}\n");
-		fflush(stdout);
-	}
-	ending = true;
+	obey(print);
 	struct itimerval never = { 0 };
 	setitimer(ITIMER_REAL, &never, NULL);
 	for (int i = 0; i < running; i++)

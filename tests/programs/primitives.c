@@ -1,20 +1,13 @@
 /*
  * primitives: what mutexes.c is for mutexes, for read-write locks, spin locks, conditions, barriers and
- * semaphores. Commands and output are the same; of a condition, waits that ended and that timed out are
+ * semaphores. Its counts are printed like those; of a condition, waits that ended and that timed out are
  * counted, and its mutex as acquired anew by them; of a barrier, passages. A lock that only one function
  * is used on to read has that name before its address.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
+#include "puppet.h"
 #include <sched.h>
 #include <semaphore.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 struct counts {
 	atomic_ulong acquired, failed, timeouts;
@@ -47,17 +40,6 @@ static struct {
 	atomic_ulong ups;
 } sem, own;
 
-static atomic_bool parking, ending;
-static atomic_int parked;
-static int running;
-static pthread_t threads[16];
-
-static void wrong(const char *what)
-{
-	fprintf(stderr, "primitives: wrong: %s\n", what);
-	abort();
-}
-
 static void add(atomic_ulong *counter)
 {
 	atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
@@ -87,16 +69,6 @@ static struct timespec in_ns(long ns)
 		when.tv_nsec -= 1000000000;
 	}
 	return when;
-}
-
-static void park_if_told(void)
-{
-	if (!parking)
-		return;
-	parked++;
-	while (parking && !ending)
-		usleep(200);
-	parked--;
 }
 
 static void *reader(void *unused)
@@ -259,12 +231,6 @@ static void print(void)
 	print_one("", &sem.semaphore, &sem.counts, "}\n");
 }
 
-static void start(void *(*routine)(void *), void *argument)
-{
-	if (pthread_create(&threads[running++], NULL, routine, argument) != 0)
-		wrong("pthread_create");
-}
-
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -285,16 +251,7 @@ int main(void)
 	start(taker, NULL);
 	start(maker, NULL);
 	printf("{\"ready\":true}\n");
-	for (int command; (command = getchar()) != EOF && command != 'q';) {
-		parking = command == 'p';
-		while (parked != (parking ? running : 0))
-			usleep(100);
-		if (parking)
-			print();
-		else
-			printf("{}\n");
-	}
-	ending = true;
+	obey(print);
 	/* Who waits at the gate is let through by the other, who sees the end first. */
 	for (int i = 0; i < running; i++)
 		if (threads[i] != threads[8] && threads[i] != threads[9])

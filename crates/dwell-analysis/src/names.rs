@@ -65,6 +65,12 @@ pub enum StackRef {
     Missing(Missing),
 }
 
+/// The path with the most time; of equals always the same one, in whatever order a hash table has them.
+pub(crate) fn heaviest(ns_by_path: FxHashMap<PathId, u64>) -> Option<PathId> {
+    let most = ns_by_path.into_iter().max_by_key(|(path, ns)| (*ns, *path));
+    most.map(|(path, _)| path)
+}
+
 /// Names of every frame and stack of a recording.
 #[derive(Clone, Debug, Default)]
 pub struct Names {

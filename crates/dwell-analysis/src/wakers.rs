@@ -1,6 +1,6 @@
 //! Who ended the waits.
 use crate::analysis::Analysis;
-use crate::names::{PathId, StackRef};
+use crate::names::{PathId, StackRef, heaviest};
 use crate::state::{Reason, State};
 use crate::waits::{Wait, Waits};
 use dwell_recording::rows::SliceRow;
@@ -113,16 +113,11 @@ impl Total {
     }
 
     fn finish(self, waiter: usize, reason: Reason) -> Woken {
-        let waker_path = self
-            .paths
-            .into_iter()
-            .max_by_key(|(path, ns)| (*ns, *path))
-            .map(|(path, _)| path);
         Woken {
             waiter,
             reason,
             waker: self.waker,
-            waker_path,
+            waker_path: heaviest(self.paths),
             charged_ns: self.charged_ns,
             kept: self.kept,
             max_ns: self.max_ns,

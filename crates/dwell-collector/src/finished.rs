@@ -33,7 +33,7 @@ pub struct Unnamed {
 /// Words in the data of one file that want the name of their variable.
 pub struct UnnamedFutexes {
     /// Where the names are to be found.
-    pub origin: Origin,
+    pub module: ModuleOrigin,
     /// The rows, to be written again with `symbol` and `offset`.
     pub rows: Vec<FutexRow>,
 }
@@ -41,16 +41,7 @@ pub struct UnnamedFutexes {
 /// Where names are to be found.
 pub enum Origin {
     /// A file; addresses are stated ones.
-    Module {
-        /// A path that this process can read as long as the [`Finished`] lives.
-        file: PathBuf,
-        /// Path as the target sees it.
-        path: String,
-        /// Its build id.
-        build_id: Vec<u8>,
-        /// Root of the target's mount namespace, if that is not ours; valid as long as `file`.
-        root: Option<PathBuf>,
-    },
+    Module(ModuleOrigin),
     /// The kernel.
     Kernel,
     /// Code that the kernel had for a while and may have no more: the name is known.
@@ -69,6 +60,18 @@ pub enum Origin {
     },
 }
 
+/// A file that has names, as a target had it mapped.
+pub struct ModuleOrigin {
+    /// A path that this process can read as long as the [`Finished`] lives.
+    pub file: PathBuf,
+    /// Path as the target sees it.
+    pub path: String,
+    /// Its build id; empty when it has none.
+    pub build_id: Vec<u8>,
+    /// Root of the target's mount namespace, if that is not ours; valid as long as `file`.
+    pub root: Option<PathBuf>,
+}
+
 impl Finished {
     /// All frames that want a name.
     pub fn unnamed(&self) -> Vec<Unnamed> {
@@ -82,7 +85,7 @@ impl Finished {
             by_module.entry(*module).or_default().push(row.clone());
         }
         let group = |(module, rows): (u32, _)| UnnamedFutexes {
-            origin: origin(&self.state, MODULE, module.into()),
+            module: module_origin(&self.state, module),
             rows,
         };
         by_module.into_iter().map(group).collect()
@@ -127,15 +130,7 @@ const JIT: u8 = 3;
 
 fn origin(state: &State, kind: u8, id: u64) -> Origin {
     match kind {
-        MODULE => {
-            let module = state.modules.get(id as u32);
-            Origin::Module {
-                file: module.readable_path(),
-                path: module.path.clone(),
-                build_id: module.build_id.clone(),
-                root: module.root.as_ref().map(|r| r.path()),
-            }
-        }
+        MODULE => Origin::Module(module_origin(state, id as u32)),
         KERNEL => Origin::Kernel,
         KERNEL_CODE => Origin::KernelCode {
             name: state
@@ -151,5 +146,15 @@ fn origin(state: &State, kind: u8, id: u64) -> Origin {
                 root: process.root.as_ref().map(|r| r.path()),
             }
         }
+    }
+}
+
+fn module_origin(state: &State, id: u32) -> ModuleOrigin {
+    let module = state.modules.get(id);
+    ModuleOrigin {
+        file: module.readable_path(),
+        path: module.path.clone(),
+        build_id: module.build_id.clone(),
+        root: module.root.as_ref().map(|r| r.path()),
     }
 }

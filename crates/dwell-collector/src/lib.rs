@@ -35,7 +35,7 @@ mod state;
 mod threads;
 
 pub use error::CollectError;
-pub use finished::{Finished, Origin, Unnamed, UnnamedFutexes};
+pub use finished::{Finished, ModuleOrigin, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;
 pub use machine::clock_anchor;
 pub use programs::{Clock, count_run_time};

@@ -16,11 +16,14 @@ mod programs;
 // The oracles and the stopped processes are those of the tests of dwell-elf.
 #[path = "../../dwell-elf/tests/common/mod.rs"]
 mod common;
+#[path = "../../../tests/programs/locate.rs"]
+mod locate;
 
 use common::oracles::Unwinders;
 use common::process::{Stopped, Target};
 use dwell_abi::unwind::*;
 use dwell_elf::table_step::Frame;
+use locate::program;
 use native::Native;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -236,21 +239,6 @@ fn sampled(native: &mut Native, command: &str, stops: usize) -> Tally {
         std::thread::sleep(Duration::from_micros(500 + (i as u64 * 7919) % 2003));
     }
     tally
-}
-
-/// The folder of the test programs (`make programs`).
-fn program(name: &str) -> String {
-    let folder = std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || Path::new(env!("CARGO_TARGET_TMPDIR")).join("../programs"),
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    path.to_string_lossy().into_owned()
 }
 
 /// Programs of ours, stopped at any instruction.

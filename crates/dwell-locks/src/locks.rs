@@ -5,7 +5,7 @@ use crate::totals::{self, Snapshot, bytes_of};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, libc};
 use dwell_patch::plan::{Place, keeps_first_argument};
 use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
-use dwell_patch::{Attachment, PatchError, Probe, Refusal};
+use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
 use thiserror::Error;
 
 /// Why the locks of a process cannot be counted.
@@ -133,10 +133,12 @@ fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>)
     let mut names = Vec::new();
     let mut probes = Vec::new();
     for function in &FUNCTIONS {
-        let symbols = image.symbols();
-        let mut addresses = symbols.filter(|s| s.name == function.name.as_bytes());
-        let keeps = addresses.all(|s| keeps_first_argument(&image, s.address));
-        let hooks = match function.result().filter(|_| keeps) {
+        let keeps = |_: &Hook| {
+            let symbols = image.symbols();
+            let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
+            named.all(|s| keeps_first_argument(&image, s.address))
+        };
+        let hooks = match function.result().filter(keeps) {
             Some(result) => vec![(Place::Rets, result)],
             None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
         };

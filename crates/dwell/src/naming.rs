@@ -1,5 +1,5 @@
 //! Gives the frames of a recording their names.
-use dwell_collector::{Finished, Origin, Unnamed};
+use dwell_collector::{Finished, ModuleOrigin, Origin, Unnamed};
 use dwell_recording::rows::{FutexRow, SymbolRow};
 use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
@@ -23,32 +23,22 @@ pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingErro
         appended = appended.and(finished.writer.append(rows));
     }
     for mut group in finished.unnamed_futexes() {
-        if let Some(module) = module_of(&group.origin) {
-            name_futexes(&mut symbolizer, &module, &mut group.rows);
-            appended = appended.and(finished.writer.append(group.rows));
-        }
+        let module = module_of(&group.module);
+        name_futexes(&mut symbolizer, &module, &mut group.rows);
+        appended = appended.and(finished.writer.append(group.rows));
     }
     appended.map(|()| symbolizer.notes())
 }
 
-/// The file that addresses of this origin are in.
-fn module_of(origin: &Origin) -> Option<Module<'_>> {
-    let Origin::Module {
-        file,
-        path,
-        build_id,
-        root,
-    } = origin
-    else {
-        return None;
-    };
-    let build_id = (!build_id.is_empty()).then_some(build_id.as_slice());
-    Some(Module {
-        file,
-        path,
-        build_id,
-        root: root.as_deref(),
-    })
+/// The file as the symbolizer wants it.
+fn module_of(origin: &ModuleOrigin) -> Module<'_> {
+    let build_id = &origin.build_id;
+    Module {
+        file: &origin.file,
+        path: &origin.path,
+        build_id: (!build_id.is_empty()).then_some(build_id),
+        root: origin.root.as_deref(),
+    }
 }
 
 /// Names the variables that words of one file lie in.
@@ -74,10 +64,7 @@ fn name_futexes<'r>(
 pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow> {
     let addresses: Vec<u64> = group.frames.iter().map(|f| f.1).collect();
     let names = match &group.origin {
-        Origin::Module { .. } => module_of(&group.origin).map_or_else(
-            || vec![Vec::new(); addresses.len()],
-            |module| symbolizer.module(&module, &addresses),
-        ),
+        Origin::Module(origin) => symbolizer.module(&module_of(origin), &addresses),
         Origin::Kernel => symbolizer.kernel(&addresses),
         Origin::KernelCode { name } => addresses.iter().map(|_| known(name)).collect(),
         Origin::Jit { pid, ns_pid, root } => {
@@ -117,7 +104,7 @@ pub fn name_tables(tables: &mut Tables) {
         let origin = match module {
             "[kernel]" if same_boot(tables) => Origin::Kernel,
             _ if build_id.is_empty() => continue,
-            path => file(path, build_id),
+            path => Origin::Module(file(path, build_id)),
         };
         rows.extend(name_group(&mut symbolizer, &Unnamed { origin, frames }));
     }
@@ -127,17 +114,16 @@ pub fn name_tables(tables: &mut Tables) {
         futexes.entry(place).or_default().push(row);
     }
     for ((module, build_id), rows) in futexes {
-        if let Some(module) = module_of(&file(&module, &build_id)) {
-            name_futexes(&mut symbolizer, &module, rows);
-        }
+        let origin = file(&module, &build_id);
+        name_futexes(&mut symbolizer, &module_of(&origin), rows);
     }
     tables.symbols.extend(rows);
     tables.symbols.sort_by_key(|s| (s.frame, s.depth));
 }
 
 /// A file that may still be here.
-fn file(path: &str, build_id: &str) -> Origin {
-    Origin::Module {
+fn file(path: &str, build_id: &str) -> ModuleOrigin {
+    ModuleOrigin {
         file: path.into(),
         path: path.into(),
         build_id: from_hex(build_id),

@@ -40,19 +40,6 @@ fn assert_sound(answer: &LocksAnswer) {
     );
 }
 
-fn record(scratch: &Scratch, command: &[&str]) -> Recorded {
-    let path = scratch.file("x.dwell");
-    let mut dwell = dwell(&["record", "-q", "-o", &path, "--"]);
-    let output = dwell.args(command).output().expect("dwell runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    Recorded {
-        tables: load(&path),
-        stdout: String::from_utf8(output.stdout).expect("text"),
-        path,
-    }
-}
-
 // ---- POSIX locks, each a variable, against the program's own log ----
 
 /// What the program's waits by site are in dwell's words: variable, kind, use.
@@ -233,7 +220,7 @@ fn rust_and_parking_lot() {
 fn java() {
     if installed("java") {
         let scratch = Scratch::new();
-        let recorded = record(&scratch, &["java", JAVA]);
+        let recorded = record(&scratch, &["--", "java", JAVA]);
         assert_by_stopwatch(&recorded, &["Object.wait", "LockSupport.park"]);
     }
 }
@@ -243,7 +230,7 @@ fn java() {
 fn python() {
     if installed("python3") {
         let scratch = Scratch::new();
-        let answer = locks_of(&record(&scratch, &["python3", PYTHON]).tables);
+        let answer = locks_of(&record(&scratch, &["--", "python3", PYTHON]).tables);
         assert_sound(&answer);
         let told = by_kind(&answer);
         let of = |kind: &str, used: &str| told.get(&("Python", kind, used)).copied().unwrap_or(0);
@@ -497,7 +484,7 @@ fn words_of_go_are_those_of_the_switch_log() {
 #[ignore = "needs root"]
 fn words_of_java_are_those_of_the_switch_log() {
     if installed("java") {
-        assert_like_switch_log(|scratch| record(scratch, &["java", JAVA]));
+        assert_like_switch_log(|scratch| record(scratch, &["--", "java", JAVA]));
     }
 }
 
@@ -505,6 +492,6 @@ fn words_of_java_are_those_of_the_switch_log() {
 #[ignore = "needs root"]
 fn words_of_python_are_those_of_the_switch_log() {
     if installed("python3") {
-        assert_like_switch_log(|scratch| record(scratch, &["python3", PYTHON]));
+        assert_like_switch_log(|scratch| record(scratch, &["--", "python3", PYTHON]));
     }
 }

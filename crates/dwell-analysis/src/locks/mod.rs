@@ -13,16 +13,16 @@
 pub mod classify;
 pub mod kinds;
 mod queue;
+mod sites;
 
 use crate::analysis::Analysis;
 use crate::apportion::apportion;
-use crate::names::{FunctionId, PathId, StackRef};
+use crate::names::{FunctionId, PathId, heaviest};
 use crate::waits::{Wait, Waits};
 use crate::wakers::{Waker, waker_of, waker_path};
-use classify::{Class, Classifier};
-use kinds::Says;
 pub use queue::Queue;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use sites::Site;
 use std::cmp::Reverse;
 
 /// What a futex wait means.
@@ -145,10 +145,9 @@ pub struct Locks {
 impl Locks {
     /// Classifies every futex wait and charges it.
     pub fn of(analysis: &Analysis<'_>, waits: &Waits) -> Locks {
-        let sites = Sites::of(analysis, waits);
         let mut locks: FxHashMap<(Identity, Use, &str), Building> = FxHashMap::default();
         let mut kept = waits_by_site(waits, analysis.tables.sites.len());
-        for site in sites.sites {
+        for site in sites::of(analysis, waits) {
             let key = (site.identity, site.used, site.class.name);
             let building = locks.entry(key).or_default();
             let own = std::mem::take(&mut kept[site.position]);
@@ -177,185 +176,6 @@ impl Locks {
     pub fn of_use(&self, used: Use) -> impl Iterator<Item = &Lock> {
         self.locks.iter().filter(move |l| l.used == used)
     }
-}
-
-/// A wait site on a futex.
-struct Site {
-    position: usize,
-    thread: usize,
-    class: Class,
-    used: Use,
-    identity: Identity,
-    word: Option<(usize, u64)>,
-    path: Option<PathId>,
-    blocked_ns: u64,
-    count: u64,
-    max_ns: u64,
-}
-
-struct Sites {
-    sites: Vec<Site>,
-}
-
-/// What sites of the same thing have in common, to ask those that know: the word, else the place in
-/// the code; with the operation.
-type Likeness<'t> = (bool, u32, u64, &'t str);
-
-impl Sites {
-    fn of(analysis: &Analysis<'_>, waits: &Waits) -> Sites {
-        let paths = paths_by_site(analysis);
-        let classifier = Classifier::of(&analysis.names);
-        let futexes: FxHashMap<u32, usize> = (0..)
-            .zip(&analysis.tables.futexes)
-            .map(|(position, row)| (row.futex, position))
-            .collect();
-        let likeness = |position: usize| -> Option<[Likeness<'_>; 2]> {
-            let row = &analysis.tables.sites[position];
-            let futex = row.futex?;
-            let thread = analysis.index.thread(row.thread)?;
-            let process = analysis.tables.threads[thread].process;
-            let operation = row.operation.as_str();
-            Some([
-                (true, futex, 0, operation),
-                (false, process, row.pc, operation),
-            ])
-        };
-        let mut known: FxHashMap<Likeness<'_>, (u64, PathId)> = FxHashMap::default();
-        for (position, path) in paths.iter().enumerate() {
-            let (Some(path), Some(alike)) = (path, likeness(position)) else {
-                continue;
-            };
-            let ns = analysis.index.site_sums(position).blocked_ns;
-            for like in alike {
-                let best = known.entry(like).or_insert((ns, *path));
-                *best = (*best).max((ns, *path));
-            }
-        }
-        let mut sites = Vec::new();
-        for (position, row) in analysis.tables.sites.iter().enumerate() {
-            let sums = analysis.index.site_sums(position);
-            let Some(alike) = likeness(position).filter(|_| sums.blocked_ns > 0) else {
-                continue;
-            };
-            let Some(thread) = analysis.index.thread(row.thread) else {
-                continue;
-            };
-            let borrowed = || alike.iter().find_map(|like| known.get(like)).map(|k| k.1);
-            let path = paths[position];
-            let class = classifier.class(row, path.or_else(borrowed));
-            let futex = row.futex.and_then(|id| futexes.get(&id)).copied();
-            let process = analysis.tables.threads[thread].process;
-            let (identity, word) = identity(analysis, &class, process, futex);
-            sites.push(Site {
-                position,
-                thread,
-                class,
-                used: Use::Unknown,
-                identity,
-                word,
-                path,
-                blocked_ns: sums.blocked_ns,
-                count: sums.count,
-                max_ns: sums.max_ns,
-            });
-        }
-        let locks = locks_by_wakers(analysis, waits, &sites);
-        for site in &mut sites {
-            let timed = analysis.tables.sites[site.position].timed;
-            let lock = match (site.class.says, locks.get(&site.identity)) {
-                (None, _) => continue,
-                (Some(Says::Lock), _) => true,
-                (Some(Says::Idle), _) => false,
-                (Some(Says::ByWakers), Some(lock)) => *lock,
-                // Without a name and without a waker nothing tells.
-                (Some(Says::ByWakers), None) if site.class.runtime.is_empty() => continue,
-                (Some(Says::ByWakers), None) => false,
-            };
-            site.used = match (lock, timed) {
-                (true, _) => Use::Lock,
-                (false, false) => Use::Idle,
-                (false, true) => Use::Timed,
-            };
-        }
-        Sites { sites }
-    }
-}
-
-fn identity(
-    analysis: &Analysis<'_>,
-    class: &Class,
-    process: u32,
-    futex: Option<usize>,
-) -> (Identity, Option<(usize, u64)>) {
-    let word = futex.and_then(|position| {
-        let address = analysis.tables.futexes[position].address;
-        let offset = class.word.offset(address)?.min(address);
-        Some((position, address - offset, offset))
-    });
-    match word {
-        Some((position, address, offset)) => (
-            Identity::Word { process, address },
-            Some((position, offset)),
-        ),
-        None => {
-            let function = class.caller;
-            (Identity::Caller { process, function }, None)
-        }
-    }
-}
-
-/// By site: the path of the stack that most of its time is known to have, of any where none weighs.
-fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
-    let tables = analysis.tables;
-    let mut weights: Vec<FxHashMap<PathId, u64>> = vec![FxHashMap::default(); tables.sites.len()];
-    for sample in &tables.samples {
-        let site = sample.site.and_then(|id| analysis.index.site(id));
-        let stack = analysis.index.stack(sample.stack);
-        if let (Some(site), Some(stack)) = (site, stack)
-            && tables.sites[site].futex.is_some()
-        {
-            let path = analysis.names.path_of(StackRef::Taken(stack as u32));
-            let weight = weights[site].entry(path).or_default();
-            *weight = weight.saturating_add(sample.weight_ns);
-        }
-    }
-    let most = |of: FxHashMap<PathId, u64>| of.into_iter().max_by_key(|(path, ns)| (*ns, *path));
-    weights
-        .into_iter()
-        .map(|of| most(of).map(|(path, _)| path))
-        .collect()
-}
-
-/// What may be a lock or not, where threads are known to have ended waits: true for a lock, when those
-/// who end the waiting wait there themselves.
-fn locks_by_wakers(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    sites: &[Site],
-) -> FxHashMap<Identity, bool> {
-    let open = sites
-        .iter()
-        .filter(|s| s.class.says == Some(Says::ByWakers));
-    let identity_of: FxHashMap<usize, Identity> =
-        open.clone().map(|s| (s.position, s.identity)).collect();
-    let waiters: FxHashSet<(Identity, usize)> = open.map(|s| (s.identity, s.thread)).collect();
-    let mut time: FxHashMap<Identity, (u64, u64)> = FxHashMap::default();
-    for wait in &waits.waits {
-        let waker = analysis.tables.slices[wait.slice as usize].waker_thread;
-        let waker = waker.and_then(|id| analysis.index.thread(id));
-        let (Some(identity), Some(waker)) = (identity_of.get(&(wait.site as usize)), waker) else {
-            continue;
-        };
-        let (by_waiters, all) = time.entry(*identity).or_default();
-        add(all, wait.charged_ns);
-        if waiters.contains(&(*identity, waker)) {
-            add(by_waiters, wait.charged_ns);
-        }
-    }
-    let judge = |(identity, (by_waiters, all)): (Identity, (u64, u64))| {
-        (identity, by_waiters >= all - by_waiters)
-    };
-    time.into_iter().map(judge).collect()
 }
 
 fn waits_by_site(waits: &Waits, sites: usize) -> Vec<Vec<Wait>> {
@@ -450,17 +270,13 @@ impl Building {
             .iter()
             .max_by_key(|s| (s.blocked_ns, Reverse(s.position)));
         let longest = self.kept.iter().map(Wait::blocked_ns).max();
-        let most = |paths: FxHashMap<PathId, u64>| {
-            let most = paths.into_iter().max_by_key(|(path, ns)| (*ns, *path));
-            most.map(|(path, _)| path)
-        };
         let mut blame: Vec<Blame> = self
             .blame
             .into_iter()
             .map(|((waiter, waker), (blamed_ns, paths))| Blame {
                 waiter,
                 waker,
-                path: most(paths),
+                path: heaviest(paths),
                 blamed_ns,
             })
             .filter(|b| b.blamed_ns > 0)

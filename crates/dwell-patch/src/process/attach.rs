@@ -378,8 +378,7 @@ impl Attachment {
             header.owner,
             header.windows,
         ];
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.space.write(address, &bytes)
+        self.space.write_words(address, &words)
     }
 
     fn fill_arena(
@@ -397,8 +396,7 @@ impl Attachment {
             link.owner,
             link.state,
         ];
-        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-        self.space.write(address + layout.code_len, &bytes)?;
+        self.space.write_words(address + layout.code_len, &words)?;
         self.space
             .write(address + layout.agent, dwell_agent::CODE)?;
         self.space.write(address + layout.stubs, stubs)?;

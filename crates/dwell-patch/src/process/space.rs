@@ -138,6 +138,12 @@ impl Space {
                 error,
             })
     }
+
+    /// Writes words of 8 bytes, as [`Self::write`] writes bytes.
+    pub fn write_words(&self, address: u64, words: &[u64]) -> Result<(), PatchError> {
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+        self.write(address, &bytes)
+    }
 }
 
 /// The mapping that contains an address.

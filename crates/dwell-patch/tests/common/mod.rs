@@ -1,5 +1,9 @@
 //! Programs that run beside a test, and what their memory must look like afterwards.
 #![allow(dead_code)] // each test binary uses a part of it
+#[path = "../../../../tests/programs/locate.rs"]
+mod locate;
+pub use locate::program;
+
 use dwell_patch::plan::Place;
 use dwell_patch::process::FunctionAt;
 use dwell_patch::{Hook, Probe};
@@ -8,28 +12,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
-
-/// A program of `tests/programs`.
-pub fn program(name: &str) -> PathBuf {
-    let folder = std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || {
-            // This binary is in <target>/<profile>/deps/.
-            let test = std::env::current_exe().expect("a path");
-            test.ancestors().nth(3).expect("a folder").join("programs")
-        },
-        PathBuf::from,
-    );
-    let path = folder.join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    path
-}
 
 /// A number from the environment, for runs longer than those of every day.
 pub fn from_environment(name: &str, default: usize) -> usize {

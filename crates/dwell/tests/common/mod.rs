@@ -116,34 +116,27 @@ pub struct Recorded {
 /// Records a program of ours from its start to its end.
 #[track_caller]
 pub fn launch(scratch: &Scratch, options: &[&str], name: &str, args: &[&str]) -> Recorded {
-    let path = scratch.file("x.dwell");
-    let mut command = dwell(&["record", "-q", "-o", &path]);
-    command
-        .args(options)
-        .arg("--")
-        .arg(program(name))
-        .args(args);
-    let output = command.output().expect("dwell runs");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {stderr}");
-    Recorded {
-        tables: load(&path),
-        stdout: String::from_utf8(output.stdout).expect("text"),
-        path,
-    }
+    let path = program(name);
+    record(scratch, &[options, &["--", &path], args].concat())
 }
 
 /// Records a process that runs already.
 #[track_caller]
 pub fn attach(scratch: &Scratch, pid: u32, duration: &str) -> Recorded {
+    record(scratch, &["--duration", duration, "-p", &pid.to_string()])
+}
+
+/// Records what the options say, which may end with a command.
+#[track_caller]
+pub fn record(scratch: &Scratch, options: &[&str]) -> Recorded {
     let path = scratch.file("x.dwell");
-    let mut command = dwell(&["record", "-q", "-o", &path, "--duration", duration, "-p"]);
-    let output = command.arg(pid.to_string()).output().expect("dwell runs");
+    let mut command = dwell(&["record", "-q", "-o", &path]);
+    let output = command.args(options).output().expect("dwell runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {stderr}");
     Recorded {
         tables: load(&path),
-        stdout: String::new(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
         path,
     }
 }

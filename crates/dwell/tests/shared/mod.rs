@@ -1,6 +1,10 @@
 //! What every end-to-end test needs: programs, folders, recordings, the clock.
 #![allow(dead_code)] // each test binary uses a part of it
 
+#[path = "../../../../tests/programs/locate.rs"]
+mod locate;
+pub use locate::*;
+
 use dwell_recording::{Recording, Tables};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -72,30 +76,6 @@ fn text(path: PathBuf) -> String {
     path.into_os_string()
         .into_string()
         .expect("a path in UTF-8")
-}
-
-/// The folder of the test programs (`make programs`).
-pub fn programs() -> PathBuf {
-    std::env::var_os("DWELL_TEST_PROGRAMS").map_or_else(
-        || {
-            // The binary under test is in <target>/<profile>/.
-            let binary = Path::new(env!("CARGO_BIN_EXE_dwell"));
-            let target = binary.ancestors().nth(2).expect("a target folder");
-            target.join("programs")
-        },
-        PathBuf::from,
-    )
-}
-
-/// A test program; without it the test fails.
-pub fn program(name: &str) -> String {
-    let path = programs().join(name);
-    assert!(
-        path.exists(),
-        "{} is missing: make programs",
-        path.display()
-    );
-    text(path)
 }
 
 /// True when a command, or the file of this path, is there; otherwise says what is left out. In CI

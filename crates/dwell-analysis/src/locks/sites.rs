@@ -1,0 +1,201 @@
+//! The sites that wait on futexes: whose they are, what they wait on, and what that means.
+use super::classify::{Class, Classifier};
+use super::kinds::Says;
+use super::{Identity, Use, add};
+use crate::analysis::Analysis;
+use crate::names::{PathId, StackRef, heaviest};
+use crate::waits::Waits;
+use dwell_recording::rows::SiteRow;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+/// A wait site on a futex.
+pub(super) struct Site {
+    /// Position in `sites`.
+    pub position: usize,
+    /// Position in `threads`.
+    pub thread: usize,
+    pub class: Class,
+    pub used: Use,
+    pub identity: Identity,
+    /// See [`super::Lock::word`].
+    pub word: Option<(usize, u64)>,
+    /// Where it waits, when a stack of its own was taken.
+    pub path: Option<PathId>,
+    pub blocked_ns: u64,
+    /// Number of waits.
+    pub count: u64,
+    pub max_ns: u64,
+}
+
+/// Every site at which a thread was blocked on a futex.
+pub(super) fn of(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Site> {
+    let mut sites = classified(analysis);
+    let locks = locks_by_wakers(analysis, waits, &sites);
+    for site in &mut sites {
+        let timed = analysis.tables.sites[site.position].timed;
+        site.used = judge(&site.class, locks.get(&site.identity).copied(), timed);
+    }
+    sites
+}
+
+/// The sites with their class, of unknown use yet.
+fn classified(analysis: &Analysis<'_>) -> Vec<Site> {
+    let tables = analysis.tables;
+    let paths = paths_by_site(analysis);
+    let known = paths_by_likeness(analysis, &paths);
+    let classifier = Classifier::of(&analysis.names);
+    let futexes: FxHashMap<u32, usize> = (0..)
+        .zip(&tables.futexes)
+        .map(|(position, row)| (row.futex, position))
+        .collect();
+    let site = |(position, row): (usize, &SiteRow)| {
+        let sums = analysis.index.site_sums(position);
+        let alike = likeness(analysis, row).filter(|_| sums.blocked_ns > 0)?;
+        let thread = analysis.index.thread(row.thread)?;
+        let borrowed = || alike.iter().find_map(|like| known.get(like)).copied();
+        let path = paths[position];
+        let class = classifier.class(row, path.or_else(borrowed));
+        let futex = row.futex.and_then(|id| futexes.get(&id)).copied();
+        let process = tables.threads[thread].process;
+        let (identity, word) = identity(analysis, &class, process, futex);
+        Some(Site {
+            position,
+            thread,
+            class,
+            used: Use::Unknown,
+            identity,
+            word,
+            path,
+            blocked_ns: sums.blocked_ns,
+            count: sums.count,
+            max_ns: sums.max_ns,
+        })
+    };
+    tables.sites.iter().enumerate().filter_map(site).collect()
+}
+
+/// What waits of a class mean. `lock_by_wakers` is what those who end them tell.
+fn judge(class: &Class, lock_by_wakers: Option<bool>, timed: bool) -> Use {
+    let is_lock = match (class.says, lock_by_wakers) {
+        (None, _) => return Use::Unknown,
+        (Some(Says::Lock), _) => true,
+        (Some(Says::Idle), _) => false,
+        (Some(Says::ByWakers), Some(is_lock)) => is_lock,
+        // Without a name and without a waker nothing tells.
+        (Some(Says::ByWakers), None) if class.runtime.is_empty() => return Use::Unknown,
+        (Some(Says::ByWakers), None) => false,
+    };
+    match (is_lock, timed) {
+        (true, _) => Use::Lock,
+        (false, false) => Use::Idle,
+        (false, true) => Use::Timed,
+    }
+}
+
+fn identity(
+    analysis: &Analysis<'_>,
+    class: &Class,
+    process: u32,
+    futex: Option<usize>,
+) -> (Identity, Option<(usize, u64)>) {
+    let word = futex.and_then(|position| {
+        let address = analysis.tables.futexes[position].address;
+        let offset = class.word.offset(address)?.min(address);
+        Some((position, address - offset, offset))
+    });
+    match word {
+        Some((position, address, offset)) => (
+            Identity::Word { process, address },
+            Some((position, offset)),
+        ),
+        None => {
+            let function = class.caller;
+            (Identity::Caller { process, function }, None)
+        }
+    }
+}
+
+/// By site: the path of the stack that most of its time is known to have, of any where none weighs.
+fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
+    let tables = analysis.tables;
+    let mut weights: Vec<FxHashMap<PathId, u64>> = vec![FxHashMap::default(); tables.sites.len()];
+    for sample in &tables.samples {
+        let site = sample.site.and_then(|id| analysis.index.site(id));
+        let stack = analysis.index.stack(sample.stack);
+        if let (Some(site), Some(stack)) = (site, stack)
+            && tables.sites[site].futex.is_some()
+        {
+            let path = analysis.names.path_of(StackRef::Taken(stack as u32));
+            add(weights[site].entry(path).or_default(), sample.weight_ns);
+        }
+    }
+    weights.into_iter().map(heaviest).collect()
+}
+
+/// What sites of the same thing have in common, to ask those that know: the word, else the place in
+/// the code; with the operation.
+type Likeness<'t> = (bool, u32, u64, &'t str);
+
+/// What a site on a futex has in common with others, what tells more first.
+fn likeness<'t>(analysis: &Analysis<'t>, row: &'t SiteRow) -> Option<[Likeness<'t>; 2]> {
+    let futex = row.futex?;
+    let thread = analysis.index.thread(row.thread)?;
+    let process = analysis.tables.threads[thread].process;
+    let operation = row.operation.as_str();
+    Some([
+        (true, futex, 0, operation),
+        (false, process, row.pc, operation),
+    ])
+}
+
+/// Of sites that are alike: the path of the one that blocked longest, of those that have one.
+fn paths_by_likeness<'t>(
+    analysis: &Analysis<'t>,
+    paths: &[Option<PathId>],
+) -> FxHashMap<Likeness<'t>, PathId> {
+    let mut known: FxHashMap<Likeness<'_>, (u64, PathId)> = FxHashMap::default();
+    for (position, (row, path)) in analysis.tables.sites.iter().zip(paths).enumerate() {
+        let (Some(path), Some(alike)) = (path, likeness(analysis, row)) else {
+            continue;
+        };
+        let ns = analysis.index.site_sums(position).blocked_ns;
+        for like in alike {
+            let best = known.entry(like).or_insert((ns, *path));
+            *best = (*best).max((ns, *path));
+        }
+    }
+    let path = |(like, (_, path))| (like, path);
+    known.into_iter().map(path).collect()
+}
+
+/// What may be a lock or not, where threads are known to have ended waits: true for a lock, when those
+/// who end the waiting wait there themselves.
+fn locks_by_wakers(
+    analysis: &Analysis<'_>,
+    waits: &Waits,
+    sites: &[Site],
+) -> FxHashMap<Identity, bool> {
+    let open = sites
+        .iter()
+        .filter(|s| s.class.says == Some(Says::ByWakers));
+    let identity_of: FxHashMap<usize, Identity> =
+        open.clone().map(|s| (s.position, s.identity)).collect();
+    let waiters: FxHashSet<(Identity, usize)> = open.map(|s| (s.identity, s.thread)).collect();
+    let mut time: FxHashMap<Identity, (u64, u64)> = FxHashMap::default();
+    for wait in &waits.waits {
+        let waker = analysis.tables.slices[wait.slice as usize].waker_thread;
+        let waker = waker.and_then(|id| analysis.index.thread(id));
+        let (Some(identity), Some(waker)) = (identity_of.get(&(wait.site as usize)), waker) else {
+            continue;
+        };
+        let (by_waiters, all) = time.entry(*identity).or_default();
+        add(all, wait.charged_ns);
+        if waiters.contains(&(*identity, waker)) {
+            add(by_waiters, wait.charged_ns);
+        }
+    }
+    let judge = |(identity, (by_waiters, all)): (Identity, (u64, u64))| {
+        (identity, by_waiters >= all - by_waiters)
+    };
+    time.into_iter().map(judge).collect()
+}
