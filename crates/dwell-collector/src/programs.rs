@@ -192,7 +192,11 @@ impl Programs {
 
     /// Time the programs ran, ns, if the kernel counts it (see [`count_run_time`]).
     pub fn run_time_ns(&self) -> Option<u64> {
-        let infos: Vec<_> = self.object.progs().filter_map(|p| info(p.as_fd())).collect();
+        let infos: Vec<_> = self
+            .object
+            .progs()
+            .filter_map(|p| info(p.as_fd()))
+            .collect();
         let ns = infos.iter().map(|i| i.run_time_ns).sum();
         infos.iter().any(|i| i.run_cnt > 0).then_some(ns)
     }

@@ -250,7 +250,10 @@ impl fmt::Display for WorkloadReport {
         }
         if let Some(share) = self.programs_share {
             let percent = share * 100.0;
-            writeln!(f, "  dwell's eBPF programs: {percent:.2} % of the recorded CPU time")?;
+            writeln!(
+                f,
+                "  dwell's eBPF programs: {percent:.2} % of the recorded CPU time"
+            )?;
         }
         Ok(())
     }
