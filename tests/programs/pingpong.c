@@ -4,6 +4,8 @@
  * What it does: `switch` (default): two threads on one processor hand a byte to and fro through
  * pipes, so that every handover is one context switch. `latency`: a thread on one processor sleeps
  * 200 us and then writes the time into a pipe; a thread asleep on another processor reads it.
+ * Meanwhile a child process of the lowest priority spins on either: a virtual processor that halts is
+ * late by what its host takes to resume it, tens of us, beside which nothing else shows.
  *
  * Its true answer (one JSON line): `cpu_ns_per_switch`, the processor time of both threads (user
  * and system, getrusage) per switch; or p50, p99 and the maximum of the wake-up latency in ns, from
@@ -14,6 +16,8 @@
 #include "truth.h"
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 static int there[2], back[2];
 
@@ -92,10 +96,35 @@ static int by_size(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
+/* Keeps a processor from halting. */
+static pid_t keep_awake(int cpu)
+{
+	pid_t parent = getpid(), child = fork();
+	if (child < 0)
+		die("fork");
+	if (child)
+		return child;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	move_to(cpu);
+	if (sched_setscheduler(0, SCHED_IDLE, &(struct sched_param){ 0 }) != 0)
+		die("sched_setscheduler");
+	for (;;)
+		__builtin_ia32_pause();
+}
+
+static void let_sleep(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
 static void measure_latency(double seconds, int cpu)
 {
 	pthread_t thread;
 	int reader_cpu = cpu ? cpu - 1 : cpu;
+	pid_t awake[] = { keep_awake(cpu), keep_awake(reader_cpu) };
 	prctl(PR_SET_TIMERSLACK, 1UL);
 	pthread_create(&thread, NULL, late_reader, &reader_cpu);
 	move_to(cpu);
@@ -106,6 +135,8 @@ static void measure_latency(double seconds, int cpu)
 		if (write(there[1], &now, sizeof now) != (ssize_t)sizeof now)
 			die("write");
 	}
+	let_sleep(awake[0]); /* they hold the pipe too */
+	let_sleep(awake[1]);
 	close(there[1]);
 	pthread_join(thread, NULL);
 	if (latencies_used == 0) {
