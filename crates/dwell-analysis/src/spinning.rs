@@ -12,7 +12,8 @@ pub struct Spun {
     pub label: usize,
     /// The innermost function that spins; what it does to memory or the processor is left out.
     pub function: FunctionId,
-    /// The function it was called by; none at the end of a stack.
+    /// The function it was called by, the kernel's entries to spin locks left out; none at the end of a
+    /// stack.
     pub caller: Option<FunctionId>,
     /// Where it spun, for most of the time.
     pub path: PathId,
@@ -55,14 +56,16 @@ pub fn spun(analysis: &Analysis<'_>) -> Vec<Spun> {
 /// The function of a path that spins, and its caller.
 fn spinner(analysis: &Analysis<'_>, path: PathId) -> Option<(FunctionId, Option<FunctionId>)> {
     let path = analysis.names.path(path);
-    let is_operation = |f: &FunctionId| is_operation(&analysis.names.function(*f).name);
-    let place = path.iter().rposition(|f| !is_operation(f));
+    let name = |f: &FunctionId| analysis.names.function(*f).name.as_str();
+    let place = path.iter().rposition(|f| !is_operation(name(f)));
     let place = place.or(path.len().checked_sub(1))?;
-    let caller = place.checked_sub(1).map(|outer| path[outer]);
-    Some((path[place], caller))
+    let mut callers = path[..place].iter().rev();
+    let caller = callers.find(|f| !name(f).starts_with("_raw_"));
+    Some((path[place], caller.copied()))
 }
 
-/// True for what inlining shows of a single instruction: a load, a `pause`.
+/// True for what inlining shows of a single instruction (a load, a `pause`), and for what gives a
+/// virtual processor away.
 fn is_operation(name: &str) -> bool {
     const OPERATIONS: &[&str] = &[
         "std::atomic",
@@ -76,6 +79,11 @@ fn is_operation(name: &str) -> bool {
         "std::hint::spin_loop",
         "_mm_pause",
         "__builtin_ia32_pause",
+        "pv_wait",
+        "kvm_wait",
+        "native_halt",
+        "native_safe_halt",
+        "pv_native_safe_halt",
     ];
     OPERATIONS.iter().any(|start| name.starts_with(start))
 }
@@ -111,5 +119,25 @@ mod tests {
         assert_eq!(total.times.spinning(), 120_000_000);
         assert_eq!(total.times.running(), total.lifetime_ns);
         assert_eq!(analysis.summary.closure_error, 0.0);
+    }
+
+    #[test]
+    fn a_spin_lock_of_the_kernel_is_told_by_who_takes_it() {
+        let tables = drawn(
+            "state  | spinning                | spinning
+             time   | 30                      | 20
+             stack  | main                    | main
+                    | alloc_fd_[k]            | alloc_fd_[k]
+                    | _raw_spin_lock_[k]      | _raw_spin_lock_irq_[k]
+                    | pv_queued_slowpath_[k]  | pv_queued_slowpath_[k]
+                    |                         | kvm_wait_[k]",
+        );
+        let analysis = Analysis::of(&tables);
+        let name = |f: FunctionId| analysis.names.function(f).name.as_str();
+        let spun = spun(&analysis);
+        assert_eq!(spun.len(), 1);
+        assert_eq!(name(spun[0].function), "pv_queued_slowpath");
+        assert_eq!(spun[0].caller.map(name), Some("alloc_fd"));
+        assert_eq!(spun[0].spun_ns, 50_000_000);
     }
 }

@@ -64,7 +64,7 @@ fn the_functions_that_spin_are_named() {
     for expected in [
         "Spun  350 ms on a CPU",
         "30.0 %    300 ms  take ← push  demo/main",
-        "5.0 %   50.0 ms  osq_lock [k]  demo/worker-*",
+        "5.0 %   50.0 ms  osq_lock [k] ← start_thread  demo/worker-*",
     ] {
         assert!(text.contains(expected), "{expected} not in\n{text}");
     }

@@ -390,7 +390,7 @@ pub struct Spun {
     pub group: String,
     /// The innermost function that spins; atomic operations inlined into it are left out.
     pub function: Frame,
-    /// The function that called it.
+    /// The function that called it; of the kernel's spin locks, the one that takes the lock.
     pub caller: Option<Frame>,
     /// Time, ns.
     pub time_ns: u64,

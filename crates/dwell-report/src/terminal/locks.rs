@@ -86,12 +86,13 @@ fn add_spun(page: &mut Page, spun: &[Spun], spun_ns: u64, most: usize) {
     for spun in spun.iter().take(most) {
         let who = middle(&spun.group, width / 3);
         let room = width - 2 - who.width();
-        let chain: Vec<Frame> = [Some(&spun.function), spun.caller.as_ref()]
-            .into_iter()
-            .flatten()
-            .cloned()
-            .collect();
-        let chain = wrap(&telling(&chain, room), room).swap_remove(0);
+        let name = |frame: &Frame| {
+            let kernel = if frame.kernel { " [k]" } else { "" };
+            format!("{}{kernel}", shorten(&frame.function, room - kernel.len()))
+        };
+        let chain = [Some(&spun.function), spun.caller.as_ref()];
+        let chain: Vec<String> = chain.into_iter().flatten().map(name).collect();
+        let chain = wrap(&chain, room).swap_remove(0);
         let line = format!(
             "{}{}  {}  {}",
             page.bold(&right(&human::share(spun.share), 7)),
