@@ -243,7 +243,8 @@ FROM running_pools o JOIN pools p ON p.pool = o.pool;
 
 -- A thread's running time by stack: that of switching in proportion to how often it left the
 -- processor at the stack, the rest in proportion to the weights of its pool's running samples.
--- Without any sample the stack of the rest is NULL.
+-- Without any sample the stack of the rest is NULL. What was sampled at a stack whose innermost frame
+-- spins was spent spinning; switching was not.
 CREATE OR REPLACE TEMP VIEW running_stacks AS
 WITH departures AS (
     SELECT u.thread, h.stack, sum(u.count * h.waits_share) AS waits
@@ -277,10 +278,13 @@ shares AS (
     FROM taken
     WINDOW own AS (PARTITION BY pool)
 )
-SELECT thread, stack, weight_ns FROM switched
+SELECT thread, stack, weight_ns, false AS spinning FROM switched
 UNION ALL
-SELECT r.thread, s.stack, r.weight_ns * coalesce(s.share, 1)
-FROM rest r LEFT JOIN shares s ON s.pool = r.pool;
+SELECT r.thread, s.stack, r.weight_ns * coalesce(s.share, 1), coalesce(f.spinning, false)
+FROM rest r
+LEFT JOIN shares s ON s.pool = r.pool
+LEFT JOIN stacks k ON k.stack = s.stack
+LEFT JOIN frames f ON f.frame = k.frames[-1];
 
 -- Every thread's time, divided completely: state, reason and system call of waits, stack (NULL: none
 -- was taken). Adds up to running, runnable, blocked and lost of `threads`, thread by thread.

@@ -73,6 +73,16 @@ def total_time(recording, weights):
     return totals
 
 
+def spun(recording, weights):
+    """Time spent spinning by process, thread name, leaf function and its caller."""
+    totals = collections.Counter()
+    for (thread, stack), ns in weights.spun.items():
+        row = recording.threads[thread]
+        caller, function = ([""] + recording.names.functions[stack])[-2:]
+        totals[recording.processes[row["process"]]["pid"], row["name"], function, caller] += ns / 1e6
+    return totals
+
+
 def kept_waits(recording, key, value):
     """Sums over the waits kept one by one, by `key(slice, site)`."""
     totals = collections.Counter()
@@ -103,6 +113,7 @@ def sums(recording, weights):
         lambda thread, state, reason, *_: (thread["process"], state, reason))
     yield "hottest_functions", ["function", "self_ms"], self_time(recording, weights)
     yield "hottest_functions", ["function", "total_ms"], total_time(recording, weights)
+    yield "spinning", ["pid", "thread_name", "function", "caller", "spun_ms"], spun(recording, weights)
     waits = weights.sums(lambda thread, state, reason, syscall, stack: (
         state, process(thread)["name"], thread["name"], reason, syscall, folded(stack)))
     yield "hottest_waits", ["process", "thread_name", "reason", "syscall", "folded", "blocked_ms"], {

@@ -126,7 +126,7 @@ class Format(Case):
             self.skipTest("not the sample")
         wanted = ["running alone", "running pooled", "running without a sample", "site's samples: own",
                   "site's samples: name", "site's samples: process", "site's samples: nobody", "weights of 0",
-                  "scaled down", "reason unknown", "split by its stay", "switching"]
+                  "scaled down", "reason unknown", "split by its stay", "switching", "spinning"]
         self.assertFalse([case for case in wanted if not self.weights.used[case]], dict(self.weights.used))
 
 

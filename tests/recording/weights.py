@@ -15,17 +15,21 @@ def shares(samples, part=lambda row: row["weight_ns"]):
 
 
 class Weights:
-    """`time[thread, state, reason, syscall, stack]` in ns, and which parts of the rule were used."""
+    """`time[thread, state, reason, syscall, stack]` and, of the time running, `spun[thread, stack]` in ns;
+    and which parts of the rule were used."""
 
     def __init__(self, recording):
         self.recording = recording
         self.time = collections.Counter()
+        self.spun = collections.Counter()
         self.used = collections.Counter()
         self.departures = collections.defaultdict(collections.Counter)
         self.stays = {
             (row["site"], row["start_ns"] + row["blocked_ns"] + row["runnable_ns"]): row
             for row in recording.tables["slices"] if row["stack"] is not None
         }
+        self.frames_of = {row["stack"]: row["frames"] for row in recording.tables["stacks"]}
+        self.spinning = {row["frame"]: row["spinning"] for row in recording.tables["frames"]}
         self._add_waits()
         self._add_running()
         for thread, row in recording.threads.items():
@@ -61,6 +65,14 @@ class Weights:
                 self.used["switching"] += rest < row["running_ns"]
             for stack, share in shares(own).items():
                 self._add(thread, "running", "", "", stack, rest * share)
+                if self._spins(stack):
+                    self.spun[thread, stack] += rest * share
+                    self.used["spinning"] += rest * share > 0
+
+    def _spins(self, stack):
+        """Whether the innermost frame of a stack spins."""
+        frames = self.frames_of.get(stack) or [None]
+        return self.spinning.get(frames[-1]) is True
 
     def _switching(self, pool_of, samples):
         """Running time of every thread where no stack can be taken."""

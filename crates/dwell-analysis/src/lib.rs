@@ -20,6 +20,7 @@ pub mod losses;
 pub mod names;
 pub mod profile;
 pub mod sampling;
+pub mod spinning;
 pub mod state;
 pub mod summary;
 #[cfg(any(test, feature = "testing"))]

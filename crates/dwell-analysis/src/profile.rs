@@ -16,7 +16,8 @@
 //! - **Running.** What switching took where no stack can be taken belongs to the stacks at which the
 //!   thread went to sleep (`switching.rs`); the rest to its samples. A thread that ran for at least [`OWN_SCALE_PERIODS`] periods is scaled on its own.
 //!   Shorter ones are pooled by (process, thread group): each keeps its exact sum, and the pool's sum
-//!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`.
+//!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`. What falls to
+//!   stacks whose innermost frame spins is [`State::Spinning`].
 //! - **Lost** time of a thread is a state of its own.
 mod running;
 mod switching;
@@ -156,6 +157,16 @@ impl<'t> Builder<'t> {
             Some(position) => StackRef::Taken(position as u32),
             None => StackRef::Missing(Missing::StackLost),
         }
+    }
+
+    /// Whether a thread that runs at this stack only waits there.
+    fn spins(&self, stack: StackRef) -> bool {
+        let StackRef::Taken(position) = stack else {
+            return false;
+        };
+        let leaf = self.tables.stacks[position as usize].frames.last();
+        let frame = leaf.and_then(|leaf| self.index.frame(*leaf));
+        frame.is_some_and(|frame| self.tables.frames[frame].spinning == Some(true))
     }
 
     fn add(&mut self, entry: Entry) {

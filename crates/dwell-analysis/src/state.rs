@@ -73,8 +73,10 @@ impl Reason {
 /// What a thread does at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// On a processor.
+    /// On a processor, at work as far as is known.
     Running,
+    /// On a processor, in a loop that only waits.
+    Spinning,
     /// Wants a processor, has none.
     Runnable,
     /// Asleep, and why.
@@ -85,11 +87,11 @@ pub enum State {
 
 impl State {
     /// How many states there are.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 
     /// Every state, in the order answers show them.
     pub fn all() -> impl Iterator<Item = State> {
-        [State::Running, State::Runnable]
+        [State::Running, State::Spinning, State::Runnable]
             .into_iter()
             .chain(Reason::ALL.into_iter().map(State::Blocked))
             .chain([State::Lost])
@@ -99,8 +101,9 @@ impl State {
     pub fn index(self) -> usize {
         match self {
             State::Running => 0,
-            State::Runnable => 1,
-            State::Blocked(reason) => 2 + reason as usize,
+            State::Spinning => 1,
+            State::Runnable => 2,
+            State::Blocked(reason) => 3 + reason as usize,
             State::Lost => State::COUNT - 1,
         }
     }
@@ -109,6 +112,7 @@ impl State {
     pub fn name(self) -> &'static str {
         match self {
             State::Running => state::RUNNING,
+            State::Spinning => "spinning",
             State::Runnable => state::RUNNABLE,
             State::Blocked(_) => state::BLOCKED,
             State::Lost => "lost",
@@ -125,7 +129,7 @@ impl State {
 
     /// True on a processor.
     pub fn on_cpu(self) -> bool {
-        self == State::Running
+        matches!(self, State::Running | State::Spinning)
     }
 }
 
@@ -152,9 +156,14 @@ impl Times {
         self.0[state.index()]
     }
 
-    /// Time on a processor, ns.
+    /// Time on a processor, ns; that of spinning is in it.
     pub fn running(&self) -> u64 {
-        self.get(State::Running)
+        self.get(State::Running).saturating_add(self.spinning())
+    }
+
+    /// Time on a processor in loops that only wait, ns.
+    pub fn spinning(&self) -> u64 {
+        self.get(State::Spinning)
     }
 
     /// Time wanting a processor, ns.

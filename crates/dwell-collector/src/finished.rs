@@ -1,9 +1,9 @@
 //! A recording that is written but for its names, and the frames that want one.
 use crate::intern::Place;
 use crate::launch::Launched;
-use crate::state::State;
+use crate::state::{State, frame_row};
 use dwell_recording::Writer;
-use dwell_recording::rows::FutexRow;
+use dwell_recording::rows::{FrameRow, FutexRow};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -89,6 +89,24 @@ impl Finished {
             rows,
         };
         by_module.into_iter().map(group).collect()
+    }
+
+    /// The stacks at which threads were seen running: frames, outermost first.
+    pub fn running_stacks(&self) -> impl Iterator<Item = &[u32]> {
+        let seen = &self.state.running_stacks;
+        let stacks = self.state.interner.stacks();
+        stacks
+            .filter(|(id, _)| seen.contains(id))
+            .map(|(_, frames)| frames)
+    }
+
+    /// The row of a frame, to be written again with `spinning`.
+    pub fn frame_row(&self, frame: u32) -> FrameRow {
+        let place = self.state.interner.places()[frame as usize];
+        FrameRow {
+            frame,
+            ..frame_row(place, &self.state.modules)
+        }
     }
 
     /// Number of threads that were seen.

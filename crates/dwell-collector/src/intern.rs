@@ -67,6 +67,11 @@ impl Interner {
         id
     }
 
+    /// Every stack: its number, and its frames outermost first.
+    pub fn stacks(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        self.stacks.iter().map(|((frames, _), id)| (*id, &**frames))
+    }
+
     /// Every place in the order of its frame number.
     pub fn places(&self) -> &[Place] {
         &self.places

@@ -36,6 +36,8 @@ pub struct State {
     period_ns: u64,
     /// What a stack of a running thread stands for before scaling, ns.
     running_weight_ns: u64,
+    /// Stacks at which threads were seen running.
+    pub(crate) running_stacks: HashSet<u32>,
     samples: Vec<SampleRow>,
     slices: Vec<SliceRow>,
     events: Vec<EventRow>,
@@ -68,6 +70,7 @@ impl State {
             marks,
             period_ns,
             running_weight_ns,
+            running_stacks: HashSet::new(),
             samples: Vec::new(),
             slices: Vec::new(),
             events: Vec::new(),
@@ -279,6 +282,7 @@ impl State {
         let kernel: Vec<u64> = trail.kernel().collect();
         let kernel = self.marks.without_interrupt(&kernel).to_vec();
         let stack = self.joined_stack(self.process_of(thread), head.end, trail, &kernel);
+        self.running_stacks.insert(stack);
         self.samples.push(SampleRow {
             time_ns: head.time,
             thread,
@@ -733,7 +737,7 @@ fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) ->
     }
 }
 
-fn frame_row(place: Place, modules: &Modules) -> FrameRow {
+pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
     let row = |kind: &str, module: &str, address, process| FrameRow {
         kind: kind.into(),
         module: module.into(),

@@ -171,25 +171,13 @@ required!(
 );
 required!(u64, longs, long, |v: &u64| v.cast_signed(), |v: &i64| v
     .cast_unsigned());
-
-impl Field for bool {
-    fn column(name: &str, _: Kind) -> TypePtr {
-        primitive(name, Physical::BOOLEAN, None, Repetition::REQUIRED)
-    }
-    fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
-        out.bools.extend(fields);
-    }
-    fn scatter<'a>(
-        values: &mut Values,
-        fields: impl Iterator<Item = &'a mut Self>,
-    ) -> Result<(), String> {
-        let mut read = values.bools.iter();
-        for field in fields {
-            *field = *next(&mut read)?;
-        }
-        Ok(())
-    }
-}
+required!(
+    bool,
+    bools,
+    |name, _, repetition| primitive(name, Physical::BOOLEAN, None, repetition),
+    |v: &bool| *v,
+    |v: &bool| *v
+);
 
 impl Field for String {
     fn column(name: &str, _: Kind) -> TypePtr {

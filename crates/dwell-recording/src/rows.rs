@@ -102,6 +102,10 @@ pub struct FrameRow {
     pub address: u64,
     /// The process whose address space it belongs to, for `jit` and `unknown`.
     pub process: Option<u32>,
+    /// Whether a thread that runs there, with this frame innermost, only waits: it is in a loop that does
+    /// nothing else, or in the kernel's own. None where no running thread was seen so, where the code
+    /// could not be looked at, and until the recording ends.
+    pub spinning: Option<bool>,
 }
 
 /// The names of a frame: row `depth` 0 is the innermost inlined function, the last one the function

@@ -74,6 +74,7 @@ table! { MappingRow in mappings, key false |_| 0, {
 
 table! { FrameRow in frames, key true |row| row.frame.into(), {
     frame: Number, kind: Word, module: Word, build_id: Word, address: Address, process: Number,
+    spinning: Number,
 } }
 
 table! { SymbolRow in symbols, key true |row| u64::from(row.frame) << 32 | u64::from(row.depth), {

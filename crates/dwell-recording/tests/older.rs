@@ -1,17 +1,16 @@
 //! Recordings of every earlier format version open. Each folder below `recordings/` was written by the
 //! program of that version (`make_sample_recording`, one second of it).
 use dwell_recording::rows::{SiteRow, SliceRow};
-use dwell_recording::{FORMAT_VERSION, Recording};
+use dwell_recording::{FORMAT_VERSION, Recording, Tables};
 use std::path::Path;
 
-#[test]
-fn version_1_has_no_futexes_and_everything_else() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/version-1.dwell");
-    let recording = Recording::open(folder).unwrap();
+/// The recording that the program of this version wrote.
+fn version(version: u32) -> Tables {
+    let folder = format!("tests/recordings/version-{version}.dwell");
+    let recording = Recording::open(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap();
     let tables = recording.load().unwrap();
     assert_eq!(recording.warnings().len(), 0);
     assert_eq!(tables.meta.format_version, FORMAT_VERSION);
-    assert!(tables.futexes.is_empty());
     let counts = [
         tables.processes.len(),
         tables.threads.len(),
@@ -20,6 +19,22 @@ fn version_1_has_no_futexes_and_everything_else() {
         tables.stacks.len(),
     ];
     assert_eq!(counts, [3, 11, 3, 16, 12]);
+    tables
+}
+
+#[test]
+fn version_2_does_not_know_what_spins_and_has_everything_else() {
+    let tables = version(2);
+    assert!(tables.frames.iter().all(|row| row.spinning.is_none()));
+    assert_eq!(tables.frames[13].module, "[kernel]");
+    assert_eq!(tables.futexes.len(), 6);
+    assert!(tables.sites.iter().any(|row| row.futex.is_some()));
+}
+
+#[test]
+fn version_1_has_no_futexes_and_everything_else() {
+    let tables = version(1);
+    assert!(tables.futexes.is_empty());
     let futex = |row: &&SiteRow| row.syscall == "futex";
     let site = tables
         .sites

@@ -1,6 +1,6 @@
 //! One colour per state, the same in the terminal and in pictures.
 //!
-//! Running is warm, waiting for a processor yellow, every reason for being blocked has a hue of its
+//! Running is warm, spinning a deep red, waiting for a processor yellow, every reason for being blocked has a hue of its
 //! own. Neighbouring hues differ in lightness too, so that they stay apart for colour-blind eyes
 //! (after Okabe and Ito).
 use dwell_analysis::{Reason, State};
@@ -12,6 +12,7 @@ pub type Rgb = [u8; 3];
 pub fn rgb(state: State) -> Rgb {
     match state {
         State::Running => [0xe0, 0x5a, 0x1c],
+        State::Spinning => [0xb3, 0x12, 0x2e],
         State::Runnable => [0xf2, 0xc5, 0x2e],
         State::Blocked(reason) => blocked_rgb(reason),
         State::Lost => [0x4a, 0x4a, 0x4a],
@@ -38,6 +39,7 @@ fn blocked_rgb(reason: Reason) -> Rgb {
 pub fn ansi(state: State) -> anstyle::Ansi256Color {
     anstyle::Ansi256Color(match state {
         State::Running => 166,
+        State::Spinning => 124,
         State::Runnable => 220,
         State::Blocked(reason) => match reason {
             Reason::Lock => 133,

@@ -192,11 +192,12 @@ fn function_name(function: &Function) -> String {
     }
 }
 
-/// The frame that says what a thread did at the end of a stack: `[blocked: lock futex]`, `[runnable]`;
-/// none while it ran, and none where the stack says so already.
+/// The frame that says what a thread did at the end of a stack: `[blocked: lock futex]`, `[runnable]`,
+/// `[spinning]`; none while it ran otherwise, and none where the stack says so already.
 fn state_frame(entry: &Entry, syscall: &str) -> Option<String> {
     match (entry.state, syscall) {
         (State::Running, _) => None,
+        (State::Spinning, _) => Some("[spinning]".to_owned()),
         (State::Lost, _) => {
             (!matches!(entry.stack, StackRef::Missing(_))).then(|| "[lost]".to_owned())
         }

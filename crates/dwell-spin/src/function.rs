@@ -18,7 +18,7 @@ pub(crate) struct Successors {
 }
 
 impl Successors {
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = usize> {
         [self.next, self.jump]
             .into_iter()
             .flatten()
@@ -218,20 +218,32 @@ impl Function {
     }
 
     fn connect_back(&mut self) {
-        let mut edges: Vec<(u32, u32)> = Vec::new();
-        for (i, successors) in self.successors.iter().enumerate() {
-            edges.extend(successors.iter().map(|to| (to as u32, i as u32)));
-        }
-        edges.sort_unstable();
-        edges.dedup();
-        self.first_predecessor = vec![0; self.len() + 1];
-        for (to, _) in &edges {
-            self.first_predecessor[*to as usize + 1] += 1;
-        }
+        let edges = || {
+            let all = self.successors.iter().zip(0u32..);
+            // A branch to the next instruction is one way, not two.
+            let once = |(s, from): (&Successors, u32)| {
+                let jump = s.jump.filter(|jump| Some(*jump) != s.next);
+                [s.next, jump]
+                    .into_iter()
+                    .flatten()
+                    .map(move |to| (to, from))
+            };
+            all.flat_map(once)
+        };
+        let mut first = vec![0; self.len() + 1];
+        edges().for_each(|(to, _)| first[to as usize + 1] += 1);
         for i in 0..self.len() {
-            self.first_predecessor[i + 1] += self.first_predecessor[i];
+            first[i + 1] += first[i];
         }
-        self.predecessors = edges.into_iter().map(|(_, from)| from).collect();
+        let mut predecessors = vec![0; first[self.len()] as usize];
+        let mut place = first.clone();
+        for (to, from) in edges() {
+            let place = &mut place[to as usize];
+            predecessors[*place as usize] = from;
+            *place += 1;
+        }
+        self.first_predecessor = first;
+        self.predecessors = predecessors;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The natural loops of a function.
 use crate::function::Function;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Instructions of a loop at most. The longest waits that compilers make of lock code have some 60.
 const MAX_BODY: usize = 256;
@@ -65,19 +65,24 @@ impl Loops {
     /// that go back on one are enough to try.
     pub fn of(function: &Function) -> Self {
         let mut back_edges = Vec::new();
-        let mut marks = HashMap::new();
+        let mut marks = vec![Mark::None; function.len()];
         // From the entry, and then from whatever only an indirect jump leads to.
         for first in 0..function.len() {
-            let successors = |i: usize| function.successors(i).iter().collect();
+            let successors = |i: usize| function.successors(i).iter();
             let back = |tail, header| back_edges.push((header, tail));
             walk(first, &mut marks, successors, back);
         }
         back_edges.sort_unstable();
         back_edges.dedup();
-        let mut left = MAX_ALL;
+        let mut finder = Finder {
+            function,
+            seen: vec![0; function.len()],
+            edge: 0,
+            left: MAX_ALL,
+        };
         let mut loops: Vec<Loop> = back_edges
             .iter()
-            .filter_map(|&(header, tail)| natural(function, tail, header, &mut left))
+            .filter_map(|&(header, tail)| finder.natural(tail, header))
             .collect();
         let order = |l: &Loop| (l.body.len(), l.body[0], l.header);
         loops.sort_by(|a, b| order(a).cmp(&order(b)).then_with(|| a.body.cmp(&b.body)));
@@ -86,24 +91,38 @@ impl Loops {
     }
 }
 
-/// The natural loop of an edge; none when it has other ways in or is too large.
-fn natural(function: &Function, tail: usize, header: usize, left: &mut usize) -> Option<Loop> {
-    let mut body = HashSet::from([header]);
-    let mut pending = vec![tail];
-    while let Some(i) = pending.pop() {
-        if !body.insert(i) {
-            continue;
+struct Finder<'f> {
+    function: &'f Function,
+    /// By instruction: the last edge, counted from 1, in whose loop it was seen.
+    seen: Vec<usize>,
+    /// The edge that is looked at.
+    edge: usize,
+    /// Instructions that further loops may have together.
+    left: usize,
+}
+
+impl Finder<'_> {
+    /// The natural loop of an edge; none when it has other ways in or is too large.
+    fn natural(&mut self, tail: usize, header: usize) -> Option<Loop> {
+        self.edge += 1;
+        self.seen[header] = self.edge;
+        let mut body = vec![header];
+        let mut pending = vec![tail];
+        while let Some(i) = pending.pop() {
+            if std::mem::replace(&mut self.seen[i], self.edge) == self.edge {
+                continue;
+            }
+            body.push(i);
+            self.left = self.left.checked_sub(1)?;
+            let is_way_in = i == 0 || self.function.predecessors(i).len() == 0;
+            if is_way_in || body.len() > MAX_BODY {
+                return None;
+            }
+            pending.extend(self.function.predecessors(i));
         }
-        *left = left.checked_sub(1)?;
-        let is_way_in = i == 0 || function.predecessors(i).len() == 0;
-        if is_way_in || body.len() > MAX_BODY {
-            return None;
-        }
-        pending.extend(function.predecessors(i));
+        body.sort_unstable();
+        Some(Loop { header, body })
     }
-    let mut body: Vec<usize> = body.into_iter().collect();
-    body.sort_unstable();
-    Some(Loop { header, body })
 }
 
 /// All that some edges lead to, `from` included.
@@ -123,48 +142,54 @@ fn reach_until(from: usize, last: usize, edges: &impl Fn(usize) -> Vec<usize>) -
     found
 }
 
-/// Instructions where a loop begins on a walk from `first`.
-pub(crate) fn headers(first: usize, edges: impl Fn(usize) -> Vec<usize>) -> HashSet<usize> {
-    let mut found = HashSet::new();
-    walk(first, &mut HashMap::new(), edges, |_, header| {
-        found.insert(header);
+/// Instructions of a function, of which there are `count`, where a loop begins on a walk from `first`.
+pub(crate) fn headers<E: DoubleEndedIterator<Item = usize>>(
+    first: usize,
+    count: usize,
+    edges: impl Fn(usize) -> E,
+) -> Vec<usize> {
+    let mut found = Vec::new();
+    walk(first, &mut vec![Mark::None; count], edges, |_, header| {
+        found.push(header);
     });
     found
 }
 
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Mark {
+    /// Not met yet.
+    None,
     /// On the way from the first instruction to the present one.
     Open,
     Done,
 }
 
 /// Walks in depth from `first` through what has no mark yet, telling the edges that go back.
-fn walk(
+fn walk<E: DoubleEndedIterator<Item = usize>>(
     first: usize,
-    marks: &mut HashMap<usize, Mark>,
-    edges: impl Fn(usize) -> Vec<usize>,
+    marks: &mut [Mark],
+    edges: impl Fn(usize) -> E,
     mut back: impl FnMut(usize, usize),
 ) {
-    if marks.contains_key(&first) {
+    if marks[first] != Mark::None {
         return;
     }
-    marks.insert(first, Mark::Open);
+    marks[first] = Mark::Open;
     let mut path = vec![(first, edges(first))];
     while let Some((i, rest)) = path.last_mut() {
         let i = *i;
-        let Some(next) = rest.pop() else {
-            marks.insert(i, Mark::Done);
+        let Some(next) = rest.next_back() else {
+            marks[i] = Mark::Done;
             path.pop();
             continue;
         };
-        match marks.get(&next) {
-            None => {
-                marks.insert(next, Mark::Open);
+        match marks[next] {
+            Mark::None => {
+                marks[next] = Mark::Open;
                 path.push((next, edges(next)));
             }
-            Some(Mark::Open) => back(i, next),
-            Some(Mark::Done) => {}
+            Mark::Open => back(i, next),
+            Mark::Done => {}
         }
     }
 }

@@ -132,8 +132,8 @@ impl<'a> Machine<'a> {
             Some(body) => *next != body.header && body.contains(*next),
             None => true,
         };
-        let edges = |i: usize| function.successors(i).iter().filter(stays).collect();
-        let headers = loops::headers(first, edges);
+        let edges = |i: usize| function.successors(i).iter().filter(stays);
+        let headers = loops::headers(first, function.len(), edges);
         let mut states = BTreeMap::from([(first, start)]);
         let mut pending = BTreeSet::from([first]);
         let mut end: Option<State> = None;

@@ -4,7 +4,7 @@ use crate::function::Function;
 use crate::judge::{Callee, Callees, Target, judge_with, waits};
 use dwell_elf::ElfFile;
 use dwell_elf::unwind::CfiSections;
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::rc::Rc;
@@ -27,10 +27,11 @@ const MAX_RELOCATIONS: usize = 4 << 20;
 /// for in the order of their addresses.
 pub struct Module<'data> {
     file: ElfFile<'data>,
-    /// Disjoint, in the order of addresses.
-    functions: Vec<Range<u64>>,
-    /// Slots of the global offset table that lead to a function of [`WAITS`].
-    waits: HashSet<u64>,
+    cfi: CfiSections<'data>,
+    /// Disjoint, in the order of addresses; found when first asked for.
+    functions: OnceCell<Vec<Range<u64>>>,
+    /// Slots of the global offset table that lead to a function of [`WAITS`]; found when first asked for.
+    waits: OnceCell<HashSet<u64>>,
     decoded: RefCell<Decoded>,
 }
 
@@ -43,20 +44,40 @@ struct Decoded {
 }
 
 impl<'data> Module<'data> {
-    /// Reads which functions the file has: from its symbols and, for what they leave out, from its
-    /// call frame information.
+    /// Reads nothing yet.
     pub fn new(file: ElfFile<'data>) -> Self {
         Module {
-            functions: functions(&file),
-            waits: wait_slots(&file).unwrap_or_default(),
+            cfi: CfiSections::find(&file),
+            functions: OnceCell::new(),
+            waits: OnceCell::new(),
             decoded: RefCell::default(),
             file,
         }
     }
 
-    /// Stated addresses of the functions.
+    /// Stated addresses of the functions: from the file's symbols and, for what they leave out, from its
+    /// call frame information.
     pub fn functions(&self) -> &[Range<u64>] {
-        &self.functions
+        self.functions
+            .get_or_init(|| functions(&self.file, &self.cfi))
+    }
+
+    /// The function around an address: where a table leads to its call frame information at once, the
+    /// others need not be found.
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        if let Some(found) = self.cfi.function_at(address) {
+            return Some(found.start..found.end);
+        }
+        let functions = self.functions();
+        let i = functions.partition_point(|f| f.end <= address);
+        functions.get(i).filter(|f| f.contains(&address)).cloned()
+    }
+
+    fn waits_at(&self, slot: u64) -> bool {
+        let waits = self
+            .waits
+            .get_or_init(|| wait_slots(&self.file).unwrap_or_default());
+        waits.contains(&slot)
     }
 
     /// Whether the place at a stated address spins; see [`crate::judge()`].
@@ -78,8 +99,7 @@ impl<'data> Module<'data> {
 
     /// The function around a stated address; none where none is known, or it is too large.
     pub fn function(&self, address: u64) -> Option<Rc<Function>> {
-        let i = self.functions.partition_point(|f| f.end <= address);
-        let range = self.functions.get(i).filter(|f| f.contains(&address))?;
+        let range = self.range(address)?;
         let decoded = &mut *self.decoded.borrow_mut();
         if decoded.instructions > MAX_KEPT {
             *decoded = Decoded::default();
@@ -121,7 +141,7 @@ impl Callees for Module<'_> {
             Target::Address(address) => self.stub_slot(address),
         };
         match (slot, target) {
-            (Some(slot), _) if self.waits.contains(&slot) => Callee::Waits,
+            (Some(slot), _) if self.waits_at(slot) => Callee::Waits,
             (None, Target::Address(address)) => {
                 let starts = |f: &Rc<Function>| f.start() == address;
                 self.function(address)
@@ -135,7 +155,7 @@ impl Callees for Module<'_> {
 
 /// The functions of a file, disjoint. A symbol without a size, as hand-written code has, ends where
 /// the next one begins.
-fn functions(file: &ElfFile<'_>) -> Vec<Range<u64>> {
+fn functions(file: &ElfFile<'_>, cfi: &CfiSections<'_>) -> Vec<Range<u64>> {
     let mut code: Vec<Range<u64>> = file
         .segments()
         .filter(|s| s.executable)
@@ -147,7 +167,7 @@ fn functions(file: &ElfFile<'_>) -> Vec<Range<u64>> {
         .symbols()
         .map(|s| (s.address, s.address.saturating_add(s.size)))
         .collect();
-    let described = CfiSections::find(file).functions();
+    let described = cfi.functions();
     found.extend(described.iter().map(|f| (f.start, f.end)));
     // The longest of those that begin at one place first.
     found.sort_unstable_by_key(|&(start, end)| (start, std::cmp::Reverse(end)));

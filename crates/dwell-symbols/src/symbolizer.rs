@@ -130,6 +130,14 @@ impl Symbolizer {
         queries.spread(addresses, &answers)
     }
 
+    /// What `read` makes of the bytes of a file; none when it cannot be read, or is not the one that was
+    /// recorded.
+    pub fn file<R>(&self, module: &Module<'_>, read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let map = files::map(&files::open_regular(module.file).ok()?).ok()?;
+        let is_recorded = Elf::parse(&map)?.is_build(module.build_id);
+        is_recorded.then(|| read(&map))
+    }
+
     /// The variable at each *stated* address in the data of a file; none where nobody knows.
     pub fn variables(&mut self, module: &Module<'_>, addresses: &[u64]) -> Vec<Option<Variable>> {
         let nothing = vec![None; addresses.len()];

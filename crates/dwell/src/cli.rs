@@ -43,7 +43,7 @@ pub enum Command {
     Report(ReportArgs),
     /// Print which locks threads waited for, who waited, and who held them up.
     #[command(
-        after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'"
+        after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock. Functions that only waited while they ran,\nin a loop that does nothing else, are told apart: they spun.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'\n  dwell locks --json cache.dwell | jq '.spun[] | {function, caller, time_ns}'"
     )]
     Locks(LocksArgs),
     /// Write a recording in another tool's format.

@@ -8,6 +8,7 @@ mod locks;
 mod naming;
 mod record;
 mod report;
+mod spinning;
 mod terminal;
 mod top;
 

@@ -1,6 +1,7 @@
-//! Gives the frames of a recording their names.
+//! Gives the frames of a recording their names, and tells which of them spin.
+use crate::spinning::Leaves;
 use dwell_collector::{Finished, ModuleOrigin, Origin, Unnamed};
-use dwell_recording::rows::{FutexRow, SymbolRow};
+use dwell_recording::rows::{FrameRow, FutexRow, SymbolRow, state};
 use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
 use std::collections::{BTreeMap, HashSet};
@@ -13,15 +14,23 @@ pub fn symbolizer() -> Symbolizer {
     })
 }
 
-/// Names every frame of a recording that has just been made; returns what a person should know.
+/// Names every frame of a recording that has just been made, and judges those that running threads stood at; returns what a person should know.
 pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingError> {
     let mut symbolizer = symbolizer();
+    let mut leaves = Leaves::of(finished.running_stacks());
     let mut appended = Ok(());
     for group in finished.unnamed() {
         let rows = name_group(&mut symbolizer, &group);
+        leaves.judge(&symbolizer, &group, &rows);
         // A disk without room for some of the names may have it for others.
         appended = appended.and(finished.writer.append(rows));
     }
+    let judged = leaves.spinning().iter().map(|(frame, spins)| FrameRow {
+        spinning: Some(*spins),
+        ..finished.frame_row(*frame)
+    });
+    let judged: Vec<FrameRow> = judged.collect();
+    appended = appended.and(finished.writer.append(judged));
     for mut group in finished.unnamed_futexes() {
         let module = module_of(&group.module);
         name_futexes(&mut symbolizer, &module, &mut group.rows);
@@ -31,7 +40,7 @@ pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingErro
 }
 
 /// The file as the symbolizer wants it.
-fn module_of(origin: &ModuleOrigin) -> Module<'_> {
+pub fn module_of(origin: &ModuleOrigin) -> Module<'_> {
     let build_id = &origin.build_id;
     Module {
         file: &origin.file,
@@ -98,6 +107,7 @@ pub fn name_tables(tables: &mut Tables) {
             .push((frame.frame, frame.address));
     }
     let mut symbolizer = symbolizer();
+    let mut leaves = Leaves::of(running_stacks(tables));
     let mut rows = Vec::new();
     for ((module, build_id), mut frames) in groups {
         frames.sort_by_key(|f| f.1);
@@ -106,7 +116,14 @@ pub fn name_tables(tables: &mut Tables) {
             _ if build_id.is_empty() => continue,
             path => Origin::Module(file(path, build_id)),
         };
-        rows.extend(name_group(&mut symbolizer, &Unnamed { origin, frames }));
+        let group = Unnamed { origin, frames };
+        let names = name_group(&mut symbolizer, &group);
+        leaves.judge(&symbolizer, &group, &names);
+        rows.extend(names);
+    }
+    for frame in &mut tables.frames {
+        let judged = leaves.spinning().get(&frame.frame);
+        frame.spinning = frame.spinning.or(judged.copied());
     }
     let mut futexes: BTreeMap<(String, String), Vec<&mut FutexRow>> = BTreeMap::new();
     for row in tables.futexes.iter_mut().filter(|r| !r.build_id.is_empty()) {
@@ -119,6 +136,16 @@ pub fn name_tables(tables: &mut Tables) {
     }
     tables.symbols.extend(rows);
     tables.symbols.sort_by_key(|s| (s.frame, s.depth));
+}
+
+/// The stacks at which threads were seen running.
+fn running_stacks(tables: &Tables) -> impl Iterator<Item = &[u32]> {
+    let running = tables.samples.iter().filter(|s| s.state == state::RUNNING);
+    let seen: HashSet<u32> = running.map(|s| s.stack).collect();
+    let stacks = tables.stacks.iter();
+    stacks
+        .filter(move |s| seen.contains(&s.stack))
+        .map(|s| s.frames.as_slice())
 }
 
 /// A file that may still be here.

@@ -153,3 +153,75 @@ fn spinning_is_told_from_work() {
     assert!(all.precision() >= 0.95, "{all:?}");
     assert!(all.recall() >= 0.95, "{all:?}");
 }
+
+/// What a thread of `spinlocks` says of itself.
+#[derive(serde::Deserialize)]
+struct Told {
+    name: String,
+    tid: u32,
+    cpu_ns: u64,
+    spun_ns: u64,
+}
+
+/// The part of a thread's running samples whose innermost frame is marked as spinning, and their number.
+fn marked(index: &Index<'_>, thread: u32) -> (f64, usize) {
+    let samples = index.tables.samples.iter();
+    let running = samples.filter(|s| s.thread == thread && s.state == "running");
+    let spins = running.map(|sample| {
+        let leaf = index.stack(sample.stack).frames.last();
+        leaf.is_some_and(|&frame| index.frame(frame).spinning == Some(true))
+    });
+    let spins: Vec<bool> = spins.collect();
+    let marked = spins.iter().filter(|s| **s).count();
+    (marked as f64 / spins.len().max(1) as f64, spins.len())
+}
+
+#[test]
+#[ignore = "needs root and the test programs"]
+fn a_recording_tells_spinning_from_computing() {
+    let recorded = record(&[
+        "-F",
+        "997",
+        "--clock",
+        "timer",
+        "--",
+        &program("spinlocks"),
+        "6",
+    ]);
+    assert!(recorded.output.status.success(), "{:?}", recorded.output);
+    let index = Index::of(&recorded.tables);
+    let analysis = dwell_analysis::Analysis::of(&recorded.tables);
+    let told = String::from_utf8_lossy(&recorded.output.stdout);
+    let told = told.lines().filter(|line| line.starts_with('{'));
+    let told: Vec<Told> = told
+        .map(|line| serde_json::from_str(line).expect("a line of JSON"))
+        .collect();
+    assert_eq!(told.len(), 4);
+    for told in &told {
+        let rows = recorded.tables.threads.iter();
+        let position = rows.clone().position(|row| row.tid == told.tid);
+        let position = position.unwrap_or_else(|| panic!("{} is recorded", told.name));
+        let (share, samples) = marked(&index, recorded.tables.threads[position].thread);
+        let times = analysis.profile.thread_times(position);
+        let found = times.spinning() as f64 / times.running() as f64;
+        let truth = told.spun_ns as f64 / told.cpu_ns as f64;
+        println!(
+            "{}: spun {:.1} % of {:.0} ms by its own clock, {:.1} % by the recording, {:.1} % of {samples} samples",
+            told.name,
+            truth * 100.0,
+            told.cpu_ns as f64 / 1e6,
+            found * 100.0,
+            share * 100.0,
+        );
+        match told.name.as_str() {
+            "spinner" => assert!(share >= 0.95 && samples >= 100, "{share} of {samples}"),
+            "worker" => assert!(share < 0.05 && samples >= 100, "{share} of {samples}"),
+            _ => {}
+        }
+        // Four standard errors of a share, and what a sample more or less is.
+        let samples = samples.max(1) as f64;
+        let error = 4.0 * (truth * (1.0 - truth) / samples).sqrt() + 4.0 / samples;
+        assert!((found - truth).abs() <= error.max(0.02), "{}", told.name);
+    }
+    assert!(analysis.summary.closure_error < 0.001);
+}

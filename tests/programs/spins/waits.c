@@ -200,10 +200,11 @@ LABEL void spin_flag_counted(struct lock *l)
 	l->spare = spins;
 }
 
-/* A barrier that turns its sense. */
+/* A barrier that turns its sense. What it will be was noted before: who comes late must not wait for the
+ * next turn. */
 LABEL void spin_barrier(struct lock *l)
 {
-	int sense = 1 - load(&l->word);
+	int sense = l->spare;
 	while (load(&l->word) != sense)
 		relax();
 }

@@ -4,6 +4,8 @@
 //! No stack of a running thread can be taken while interrupts are off: in the scheduler, on the way to
 //! sleep. Samples alone would give that time to the program's functions, which is wrong by half for a
 //! thread that runs for 20 µs at a time. [`Switching`] tells how long it is.
+//!
+//! A stack seen running whose innermost frame spins is time spent spinning; switching is not.
 use super::switching::Switching;
 use super::{Builder, Entry, OWN_SCALE_PERIODS, by_stack};
 use crate::apportion::{apportion, transport};
@@ -74,12 +76,13 @@ fn spread(builder: &mut Builder<'_>, switching: &Switching, threads: &[usize], s
     let weights: Vec<u64> = stacks.iter().map(|(_, weight)| *weight).collect();
     // All weights 0: equal shares.
     for piece in transport(&sums, &apportion(total, &weights)) {
-        add_running(
-            builder,
-            threads[piece.from],
-            stacks[piece.to].0,
-            piece.amount,
-        );
+        let (thread, (stack, _)) = (threads[piece.from], stacks[piece.to]);
+        let state = if builder.spins(stack) {
+            State::Spinning
+        } else {
+            State::Running
+        };
+        add_running(builder, thread, state, stack, piece.amount);
     }
 }
 
@@ -91,15 +94,21 @@ fn add_switching(builder: &mut Builder<'_>, thread: usize, ns: u64) -> u64 {
     let (stacks, counts): (Vec<_>, Vec<_>) = by_stack(stacks).into_iter().unzip();
     let shares = apportion(ns, &counts);
     for (stack, share) in stacks.into_iter().zip(&shares) {
-        add_running(builder, thread, stack, *share);
+        add_running(builder, thread, State::Running, stack, *share);
     }
     shares.iter().sum()
 }
 
-fn add_running(builder: &mut Builder<'_>, thread: usize, stack: StackRef, weight_ns: u64) {
+fn add_running(
+    builder: &mut Builder<'_>,
+    thread: usize,
+    state: State,
+    stack: StackRef,
+    weight_ns: u64,
+) {
     builder.add(Entry {
         thread: thread as u32,
-        state: State::Running,
+        state,
         syscall: 0,
         stack,
         weight_ns,

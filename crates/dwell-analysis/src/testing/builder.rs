@@ -107,6 +107,7 @@ impl TablesBuilder {
             build_id: if kernel { "" } else { "00aa11bb22cc33dd" }.to_owned(),
             address: 0x1000 + u64::from(frame) * 0x10,
             process: None,
+            spinning: None,
         };
         let bare = names.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
         match bare.and_then(|n| n.split_once("+0x")) {
@@ -154,6 +155,13 @@ impl TablesBuilder {
                 });
                 stack
             })
+    }
+
+    /// The innermost frame of this stack spins.
+    pub fn spins(&mut self, stack: u32) {
+        let leaf = self.tables.stacks[stack as usize].frames.last();
+        let leaf = *leaf.expect("a stack with frames");
+        self.tables.frames[leaf as usize].spinning = Some(true);
     }
 
     /// The site of a thread with this reason, system call and any further mark.

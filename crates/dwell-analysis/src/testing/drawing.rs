@@ -3,12 +3,15 @@ use super::{MS, TablesBuilder};
 use dwell_recording::rows::{SliceRow, state};
 use dwell_recording::tables::Tables;
 
+/// Running, where the innermost function spins.
+const SPINNING: &str = "spinning";
+
 /// Draws a recording: one column per sample, columns parted by `|`.
 ///
 /// ```text
 /// process | demo    | demo       | demo              (default: demo)
 /// thread  | main    | main       | worker-1
-/// state   | running | lock futex | poll epoll_wait   (running, runnable, lost, or REASON SYSCALL)
+/// state   | running | lock futex | poll epoll_wait   (running, spinning, runnable, lost, or REASON SYSCALL)
 /// time    | 30      | 10+2       | 5                 (exact, ms; after + runnable)
 /// weight  | 30      | -          | 5                 (raw, ms; default: time; -: no stack taken)
 /// waits   |         | 4          |                   (default: 1)
@@ -95,7 +98,7 @@ fn add_column(builder: &mut TablesBuilder, column: &Column<'_>) {
     };
     let waits = column.get("waits", "1").parse().expect("a number of waits");
     let (state, site) = match drawn_state {
-        state::RUNNING => {
+        state::RUNNING | SPINNING => {
             builder.ran(thread, time_ns);
             (state::RUNNING, None)
         }
@@ -113,6 +116,9 @@ fn add_column(builder: &mut TablesBuilder, column: &Column<'_>) {
     };
     if let Some(weight_ns) = weight {
         let stack = builder.stack(&frames);
+        if drawn_state == SPINNING {
+            builder.spins(stack);
+        }
         builder.sample(thread, state, stack, site, weight_ns);
     }
 }

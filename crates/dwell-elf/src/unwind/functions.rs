@@ -1,6 +1,6 @@
 //! Which functions the call frame information describes.
 use super::sections::{CfiSections, Slice};
-use gimli::{BaseAddresses, CieOrFde, EhFrame, Pointer, UnwindSection as _};
+use gimli::{BaseAddresses, CieOrFde, EhFrame, FrameDescriptionEntry, Pointer, UnwindSection as _};
 
 /// A function as call frame information bounds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,18 @@ impl CfiSections<'_> {
         found.dedup_by_key(|f| f.start);
         found
     }
+
+    /// The function around a stated address, by the search table of `.eh_frame_hdr`; none where that has
+    /// no table, or knows of none there.
+    pub fn function_at(&self, address: u64) -> Option<FunctionRange> {
+        let (section, bases) = (self.eh_frame()?, self.bases());
+        let header = self.parsed_header()?;
+        let cie = EhFrame::cie_from_offset;
+        let found = header
+            .table()?
+            .fde_for_address(&section, &bases, address, cie);
+        range(&found.ok()?).filter(|range| (range.start..range.end).contains(&address))
+    }
 }
 
 fn ranges(section: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<FunctionRange> {
@@ -39,19 +51,46 @@ fn ranges(section: &EhFrame<Slice<'_>>, bases: &BaseAddresses) -> Vec<FunctionRa
         else {
             continue;
         };
-        let start = fde.initial_address();
-        let Some(end) = start.checked_add(fde.len()).filter(|&end| end > start) else {
-            continue;
-        };
-        let landing_pads = fde.lsda().and_then(|pointer| match pointer {
-            Pointer::Direct(address) => Some(address),
-            Pointer::Indirect(_) => None,
-        });
-        found.push(FunctionRange {
-            start,
-            end,
-            landing_pads,
-        });
+        found.extend(range(&fde));
     }
     found
+}
+
+/// What an entry describes; none when that is nothing.
+fn range(fde: &FrameDescriptionEntry<Slice<'_>>) -> Option<FunctionRange> {
+    let start = fde.initial_address();
+    let end = start.checked_add(fde.len()).filter(|&end| end > start)?;
+    let landing_pads = fde.lsda().and_then(|pointer| match pointer {
+        Pointer::Direct(address) => Some(address),
+        Pointer::Indirect(_) => None,
+    });
+    Some(FunctionRange {
+        start,
+        end,
+        landing_pads,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ElfFile;
+
+    /// The search finds what reading everything finds, in this program.
+    #[test]
+    fn the_search_table_leads_to_every_function() {
+        let bytes = std::fs::read(std::env::current_exe().expect("a path")).expect("a file");
+        let file = ElfFile::parse(&bytes).expect("an ELF file");
+        let sections = CfiSections::find(&file);
+        let functions = sections.functions();
+        assert!(functions.len() > 100, "{}", functions.len());
+        for function in &functions {
+            for address in [function.start, function.end - 1] {
+                assert_eq!(sections.function_at(address), Some(*function));
+            }
+        }
+        assert_eq!(sections.function_at(0), None);
+        assert_eq!(sections.function_at(u64::MAX), None);
+        assert_eq!(CfiSections::default().function_at(functions[0].start), None);
+    }
 }

@@ -43,6 +43,9 @@ const FUNCTIONS: [Function; 16] = [
     ("", &[], "[anon]", "jit"),
 ];
 
+/// The frame in which threads spin.
+const SPINS: u32 = 5;
+
 /// Stacks by the numbers of their frames, outermost first.
 pub const STACKS: [&[u32]; 12] = [
     &[0, 1, 2],
@@ -159,8 +162,20 @@ pub fn frames() -> Vec<FrameRow> {
             0x1000 + frame as u64 * 64
         },
         process: (*kind == "jit").then_some(1),
+        spinning: spinning(frame as u32),
     })
     .collect()
+}
+
+/// Whether the code of a frame waits for a lock; known where threads are seen running, but for
+/// generated code.
+fn spinning(frame: u32) -> Option<bool> {
+    let of_actor = |actor: &Actor| {
+        let mut running = actor.running.iter();
+        running.any(|stack| STACKS[*stack as usize].last() == Some(&frame))
+    };
+    let known = ACTORS.iter().any(of_actor) && FUNCTIONS[frame as usize].3 != "jit";
+    known.then_some(frame == SPINS)
 }
 
 /// The names of the frames; the one of generated code has none.

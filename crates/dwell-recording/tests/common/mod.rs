@@ -142,6 +142,7 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 build_id: text(r),
                 address: edge(r),
                 process: maybe(r, edge32),
+                spinning: maybe(r, |r| r.bool()),
             })
             .collect(),
         symbols: ids

@@ -75,6 +75,7 @@ fn division(share: &Share, window_ns: u64) -> Division {
         threads: share.threads,
         lifetime_ns: share.lifetime_ns,
         running_ns: times.running(),
+        spinning_ns: times.spinning(),
         runnable_ns: times.runnable(),
         blocked_ns: times.blocked(),
         blocked_by_reason_ns: by_reason.collect(),
@@ -162,7 +163,7 @@ pub(super) fn frames(analysis: &Analysis<'_>, path: PathId) -> Vec<Frame> {
         .collect()
 }
 
-fn frame(analysis: &Analysis<'_>, function: FunctionId) -> Frame {
+pub(super) fn frame(analysis: &Analysis<'_>, function: FunctionId) -> Frame {
     let function = analysis.names.function(function);
     Frame {
         function: function.name.clone(),

@@ -1,9 +1,10 @@
 //! Which locks cost time, and who held others up.
-use super::build::frames;
+use super::build::{frame, frames};
 use super::waits::{name as group_name, party};
-use super::{Blame, BlockedBy, Frame, LockAnswer, LocksAnswer, Options, Waiter};
+use super::{Blame, BlockedBy, Frame, LockAnswer, LocksAnswer, Options, Spun, Waiter};
 use dwell_analysis::Analysis;
 use dwell_analysis::locks::{Identity, Lock, Locks, Use, total};
+use dwell_analysis::spinning;
 use dwell_analysis::waits::Waits;
 use dwell_analysis::wakers::Waker;
 use dwell_recording::tables::Tables;
@@ -52,12 +53,29 @@ impl LocksAnswer {
             ),
             unattributed_ns: total(locks.of_use(Use::Lock).map(Lock::unattributed_ns)),
             count: locks.of_use(Use::Lock).count() as u64,
+            spun_ns: analysis.summary.total.times.spinning(),
+            spun: spun(analysis, options.locks),
             blocks: blocks(analysis, &locks),
             locks: told(Use::Lock),
             unknown: told(Use::Unknown),
             waiting_for_work: Use::ALL[1..3].iter().flat_map(|u| told(*u)).collect(),
         }
     }
+}
+
+/// Who spun longest.
+fn spun(analysis: &Analysis<'_>, limit: usize) -> Vec<Spun> {
+    let total_ns = analysis.summary.total.times.total().max(1);
+    let all = spinning::spun(analysis).into_iter().take(limit);
+    all.map(|spun| Spun {
+        group: group_name(analysis, spun.label),
+        function: frame(analysis, spun.function),
+        caller: spun.caller.map(|caller| frame(analysis, caller)),
+        time_ns: spun.spun_ns,
+        share: spun.spun_ns as f64 / total_ns as f64,
+        frames: frames(analysis, spun.path),
+    })
+    .collect()
 }
 
 /// Who blocks whom over all locks, the most first.

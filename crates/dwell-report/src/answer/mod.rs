@@ -66,6 +66,8 @@ pub struct Answer {
     pub locks_waited_ns: u64,
     /// The locks waited for longest.
     pub locks: Vec<LockAnswer>,
+    /// Functions that spun longest, waiting for a lock or for news on a processor.
+    pub spun: Vec<Spun>,
     /// Thread pools that waited for work.
     pub idle_pools: Vec<IdlePool>,
     /// What is not in the recording.
@@ -120,8 +122,10 @@ pub struct Division {
     pub threads: u64,
     /// Time they existed in the window, ns.
     pub lifetime_ns: u64,
-    /// On a processor, ns.
+    /// On a processor, ns; that of spinning is in it.
     pub running_ns: u64,
+    /// On a processor in loops that only wait, ns.
+    pub spinning_ns: u64,
     /// Wanting a processor, ns.
     pub runnable_ns: u64,
     /// Asleep for any reason, ns.
@@ -181,7 +185,7 @@ pub struct Stack {
     pub process: String,
     /// Thread group.
     pub group: String,
-    /// `running`, `runnable`, `blocked` or `lost`.
+    /// `running`, `spinning`, `runnable`, `blocked` or `lost`.
     pub state: String,
     /// Why blocked; empty otherwise.
     pub reason: String,
@@ -365,6 +369,10 @@ pub struct LocksAnswer {
     pub unattributed_ns: u64,
     /// Number of locks that were waited for.
     pub count: u64,
+    /// Time on a processor in loops that only wait, ns; it is in none of the times above.
+    pub spun_ns: u64,
+    /// The functions that spun longest.
+    pub spun: Vec<Spun>,
     /// Who blocks whom, over all locks.
     pub blocks: Vec<BlockedBy>,
     /// The locks waited for longest.
@@ -373,6 +381,23 @@ pub struct LocksAnswer {
     pub unknown: Vec<LockAnswer>,
     /// What was waited on for work, news or a time.
     pub waiting_for_work: Vec<LockAnswer>,
+}
+
+/// Time that like threads spun in one function called by another.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Spun {
+    /// Who spun: `process/group`.
+    pub group: String,
+    /// The innermost function that spins; atomic operations inlined into it are left out.
+    pub function: Frame,
+    /// The function that called it; of the kernel's spin locks, the one that takes the lock.
+    pub caller: Option<Frame>,
+    /// Time, ns.
+    pub time_ns: u64,
+    /// Time over all thread time.
+    pub share: f64,
+    /// Where, for most of the time, innermost first.
+    pub frames: Vec<Frame>,
 }
 
 /// Like threads that waited for locks, and who ended that.

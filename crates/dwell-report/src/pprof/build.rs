@@ -79,7 +79,7 @@ impl<'a> Build<'a, '_> {
     fn sample(&mut self, entry: &Entry) {
         let ns = signed(entry.weight_ns);
         let value = match entry.state {
-            State::Running => vec![ns, ns, 0],
+            State::Running | State::Spinning => vec![ns, ns, 0],
             State::Runnable | State::Blocked(_) => vec![ns, 0, ns],
             State::Lost => vec![ns, 0, 0],
         };

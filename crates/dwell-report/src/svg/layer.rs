@@ -189,7 +189,7 @@ fn color(node: &Node) -> palette::Rgb {
         return palette::mix(parts(&node.total).into_iter(), 0.55);
     }
     if node.children.is_empty() {
-        let shade = if node.own.running() > 0 {
+        let shade = if node.own.get(State::Running) > 0 {
             shade(&node.name)
         } else {
             0.0

@@ -155,6 +155,7 @@ fn name(state: State) -> &'static str {
 fn meaning(state: State) -> String {
     match state {
         State::Running => "on a processor".to_owned(),
+        State::Spinning => "on a processor, in a loop that only waits (click to find)".to_owned(),
         State::Runnable => "wants a processor, has none (click to find)".to_owned(),
         State::Blocked(reason) => format!("blocked, {} (click to find)", reason.name()),
         State::Lost => "unknown".to_owned(),
@@ -165,6 +166,7 @@ fn meaning(state: State) -> String {
 fn search(state: State) -> Option<String> {
     match state {
         State::Running => None,
+        State::Spinning => Some(r"^\[spinning\]".to_owned()),
         State::Runnable => Some(r"^\[runnable\]".to_owned()),
         State::Blocked(reason) => Some(format!(r"^\[blocked: {}\b", reason.name())),
         State::Lost => Some(r"^\[lost\]".to_owned()),

@@ -21,6 +21,9 @@ fn bar_width(page: &Page) -> usize {
     if page.width < 76 { NARROW_BAR } else { BAR }
 }
 
+/// Spinning is told from this share of the thread time on.
+const SPINNING_SHARE: f64 = 0.001;
+
 /// One line of the table.
 struct Row {
     name: String,
@@ -47,14 +50,17 @@ pub(super) fn add(page: &mut Page, answer: &Answer) {
         .unwrap_or(0);
     let name_width = widest.clamp(10, room);
     let [threads, cpus, running, runnable] = NUMBERS;
+    let spin = |row: &Row| spins(row.division.spinning_ns, row.division.lifetime_ns);
+    let spin = rows.iter().any(spin);
     let header = format!(
-        "{}{}{}  {}{}{}  blocked",
+        "{}{}{}  {}{}{}  {}",
         left("", name_width),
         right("thr", threads),
         right("CPUs", cpus),
         left("", bar),
         right("running", running),
         right("runnable", runnable),
+        if spin { "waiting" } else { "blocked" },
     );
     let header = page.dim(&header);
     page.line(header);
@@ -88,7 +94,7 @@ fn add_row(page: &mut Page, row: &Row, name_width: usize) {
         bar(page, d),
         right(&tight(d.running_ns, d.lifetime_ns), running),
         right(&tight(d.runnable_ns, d.lifetime_ns), runnable),
-        reasons(page, d, page.width.saturating_sub(used)),
+        waiting(page, d, page.width.saturating_sub(used)),
     );
     page.line(line);
 }
@@ -101,7 +107,8 @@ fn tight(part: u64, whole: u64) -> String {
 /// Time by state in the order of [`State::all`].
 fn states(division: &Division) -> Vec<(State, u64)> {
     let ns = |state: State| match state {
-        State::Running => division.running_ns,
+        State::Running => division.running_ns.saturating_sub(division.spinning_ns),
+        State::Spinning => division.spinning_ns,
         State::Runnable => division.runnable_ns,
         State::Blocked(reason) => division
             .blocked_by_reason_ns
@@ -122,6 +129,7 @@ fn bar(page: &Page, division: &Division) -> String {
     let cells = apportion(bar_width(page) as u64, &weights);
     let cell = |(state, _): &(State, u64)| match state {
         State::Running => "█",
+        State::Spinning => "▒",
         State::Runnable => "▓",
         State::Blocked(_) => "░",
         State::Lost => "?",
@@ -140,8 +148,14 @@ fn bar(page: &Page, division: &Division) -> String {
         .collect()
 }
 
-/// As many reasons as fit, the longest first.
-fn reasons(page: &Page, division: &Division, width: usize) -> String {
+/// Whether spinning is worth a word.
+pub(super) fn spins(spinning_ns: u64, lifetime_ns: u64) -> bool {
+    spinning_ns > 0 && spinning_ns as f64 >= SPINNING_SHARE * lifetime_ns as f64
+}
+
+/// What of the running time was spent waiting, then as many reasons for being blocked as fit, the longest
+/// first.
+fn waiting(page: &Page, division: &Division, width: usize) -> String {
     let mut reasons: Vec<(Reason, u64)> = Reason::ALL
         .into_iter()
         .map(|r| (r, by_reason(division, r)))
@@ -150,6 +164,11 @@ fn reasons(page: &Page, division: &Division, width: usize) -> String {
     reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let mut plain_width = 0;
     let mut texts = Vec::new();
+    if spins(division.spinning_ns, division.lifetime_ns) {
+        let text = format!("spin {}", tight(division.spinning_ns, division.lifetime_ns));
+        plain_width = text.len();
+        texts.push(page.state(State::Spinning, &text));
+    }
     for (reason, ns) in reasons {
         // One in two hundred is noise here.
         if (ns as f64) < 0.005 * division.lifetime_ns as f64 {
@@ -307,6 +326,7 @@ fn sum(into: &mut Division, more: &Division) {
     into.threads += more.threads;
     into.lifetime_ns = into.lifetime_ns.saturating_add(more.lifetime_ns);
     into.running_ns = into.running_ns.saturating_add(more.running_ns);
+    into.spinning_ns = into.spinning_ns.saturating_add(more.spinning_ns);
     into.runnable_ns = into.runnable_ns.saturating_add(more.runnable_ns);
     into.blocked_ns = into.blocked_ns.saturating_add(more.blocked_ns);
     into.lost_ns = into.lost_ns.saturating_add(more.lost_ns);

@@ -1,8 +1,9 @@
 //! Locks: a table, and each of the worst ones with who waited and who held them up.
 use super::Style;
+use super::division::spins;
 use super::paint::{Page, left, right};
 use super::stacks::{telling, wrap};
-use crate::answer::{Answer, Blame, Frame, LockAnswer, LocksAnswer, Party};
+use crate::answer::{Answer, Blame, Frame, LockAnswer, LocksAnswer, Party, Spun};
 use crate::human;
 use crate::shorten::{middle, one_line, shorten};
 use dwell_analysis::locks::kinds;
@@ -18,6 +19,8 @@ const PARTIES: usize = 3;
 const EDGES: usize = 8;
 /// Kinds of waiting for work that are named.
 const IDLE_KINDS: usize = 4;
+/// Functions that spun.
+const SPINNERS: usize = 8;
 /// Locks named in the report of everything.
 const REPORTED: usize = 5;
 /// The report of everything tells of locks from this share of thread time on.
@@ -51,6 +54,9 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
             add_lock(&mut page, lock);
         }
     }
+    if spins(answer.spun_ns, answer.thread_time_ns) {
+        add_spun(&mut page, &answer.spun, answer.spun_ns, SPINNERS);
+    }
     add_idle(&mut page, answer);
     add_unattributed(&mut page, answer);
     page.finish()
@@ -59,12 +65,43 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
 /// The section of the report of everything, when lock waits matter.
 pub(super) fn add_section(page: &mut Page, answer: &Answer) {
     let waited = answer.locks_waited_ns;
-    if (waited as f64) < REPORTED_SHARE * answer.total.lifetime_ns as f64 || waited == 0 {
-        return;
+    if (waited as f64) >= REPORTED_SHARE * answer.total.lifetime_ns as f64 && waited > 0 {
+        page.heading("Locks", "waited for; `dwell locks` tells who held them");
+        let worst = &answer.locks[..answer.locks.len().min(REPORTED)];
+        add_table(page, worst, waited);
     }
-    page.heading("Locks", "waited for; `dwell locks` tells who held them");
-    let worst = &answer.locks[..answer.locks.len().min(REPORTED)];
-    add_table(page, worst, waited);
+    if spins(answer.total.spinning_ns, answer.total.lifetime_ns) {
+        add_spun(page, &answer.spun, answer.total.spinning_ns, REPORTED);
+    }
+}
+
+/// What ran and only waited: a lock that spins has no word that the kernel knows of.
+fn add_spun(page: &mut Page, spun: &[Spun], spun_ns: u64, most: usize) {
+    let about = format!(
+        "{} on a CPU, waiting for a lock or for news; share of thread time",
+        human::duration(spun_ns)
+    );
+    page.heading("Spun", &about);
+    let width = page.width - 21;
+    for spun in spun.iter().take(most) {
+        let who = middle(&spun.group, width / 3);
+        let room = width - 2 - who.width();
+        let name = |frame: &Frame| {
+            let kernel = if frame.kernel { " [k]" } else { "" };
+            format!("{}{kernel}", shorten(&frame.function, room - kernel.len()))
+        };
+        let chain = [Some(&spun.function), spun.caller.as_ref()];
+        let chain: Vec<String> = chain.into_iter().flatten().map(name).collect();
+        let chain = wrap(&chain, room).swap_remove(0);
+        let line = format!(
+            "{}{}  {}  {}",
+            page.bold(&right(&human::share(spun.share), 7)),
+            right(&human::duration(spun.time_ns), 10),
+            page.state(State::Spinning, &chain),
+            page.dim(&who),
+        );
+        page.line(line);
+    }
 }
 
 fn add_uses(page: &mut Page, answer: &LocksAnswer) {

@@ -4,7 +4,6 @@ use crate::answer::{Answer, Frame, Stack};
 use crate::human;
 use crate::shorten::{middle, shorten};
 use dwell_analysis::{Reason, State};
-use dwell_recording::rows::state::RUNNING;
 use unicode_width::UnicodeWidthStr;
 
 /// Stacks shown of each kind; the rest is in the JSON output.
@@ -26,8 +25,17 @@ pub(super) fn add_on_cpu(page: &mut Page, answer: &Answer) {
     }
     add_functions(page, answer);
     for stack in answer.on_cpu.iter().take(SHOWN) {
-        let who = middle(&who(stack), page.width - 24);
-        let line = format!("{}{}  {who}", share(page, stack), time(stack.time_ns));
+        let spins = match state(stack) {
+            State::Spinning => "  spinning",
+            _ => "",
+        };
+        let who = middle(&who(stack), page.width - 24 - spins.len());
+        let line = format!(
+            "{}{}  {who}{}",
+            share(page, stack),
+            time(stack.time_ns),
+            page.state(State::Spinning, spins)
+        );
         page.line(line);
         add_frames(page, &stack.frames);
     }
@@ -39,7 +47,8 @@ fn add_functions(page: &mut Page, answer: &Answer) {
     page.line(header);
     for hot in answer.functions_on_cpu.iter().take(FUNCTIONS) {
         let percent = |sums: &std::collections::BTreeMap<String, u64>| {
-            let ns = sums.get(RUNNING).copied().unwrap_or(0);
+            let on_cpu = State::all().filter(|s| s.on_cpu()).map(State::name);
+            let ns: u64 = on_cpu.filter_map(|state| sums.get(state)).sum();
             human::percent(ns, answer.total.lifetime_ns)
         };
         let kernel = if hot.function.kernel { " [k]" } else { "" };
@@ -135,6 +144,7 @@ fn state(stack: &Stack) -> State {
     match stack.state.as_str() {
         "blocked" => State::Blocked(Reason::from_name(&stack.reason)),
         "runnable" => State::Runnable,
+        "spinning" => State::Spinning,
         _ => State::Running,
     }
 }
