@@ -19,17 +19,27 @@ pub struct Step {
 }
 
 /// Every step, in order: the step from version 1 is the first.
-const STEPS: &[Step] = &[Step {
-    from: 1,
-    meta: |_| Ok(()),
-    columns: &[
-        ("sites", "futex"),
-        ("sites", "operation"),
-        ("sites", "timed"),
-        ("sites", "shared"),
-        ("slices", "result"),
-    ],
-}];
+const STEPS: &[Step] = &[
+    Step {
+        from: 1,
+        meta: |_| Ok(()),
+        columns: &[
+            ("sites", "futex"),
+            ("sites", "operation"),
+            ("sites", "timed"),
+            ("sites", "shared"),
+            ("slices", "result"),
+        ],
+    },
+    Step {
+        from: 2,
+        meta: |meta| {
+            meta["counted"] = Value::Array(Vec::new());
+            Ok(())
+        },
+        columns: &[],
+    },
+];
 
 /// The oldest version there is.
 const FIRST_VERSION: u64 = 1;
