@@ -45,6 +45,13 @@ CREATE OR REPLACE TEMP VIEW futexes AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('futexes')
 QUALIFY row_number() OVER (PARTITION BY futex ORDER BY filename DESC, file_row_number DESC) = 1;
 
+CREATE OR REPLACE TEMP VIEW locks AS
+SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('locks')
+QUALIFY row_number() OVER (PARTITION BY lock ORDER BY filename DESC, file_row_number DESC) = 1;
+
+CREATE OR REPLACE TEMP VIEW kernel_locks AS
+SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('kernel_locks');
+
 CREATE OR REPLACE TEMP VIEW mappings AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('mappings');
 

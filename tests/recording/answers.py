@@ -22,6 +22,18 @@ def woken(slice):
     return slice["start_ns"] + slice["blocked_ns"]
 
 
+def waits_by_word(recording):
+    """By process and address of a futex word: number of waits, and ns waited."""
+    words = {row["futex"]: (row["process"], row["address"]) for row in recording.tables["futexes"]}
+    sums = {}
+    for row in recording.tables["site_times"]:
+        futex = recording.sites[row["site"]]["futex"]
+        if futex is not None:
+            count, ns = sums.get(words[futex], (0, 0))
+            sums[words[futex]] = (count + row["count"], ns + row["blocked_ns"])
+    return sums
+
+
 def chains(recording):
     """The ranks of the waits in the chains behind the 20 longest waits that threads ended."""
     waits = sorted((row for row in recording.tables["slices"] if row["blocked_ns"] > 0), key=longest_first)

@@ -14,6 +14,7 @@ KEYS = {
     "symbols": ("frame", "depth"),
     "stacks": ("stack",),
     "futexes": ("futex",),
+    "locks": ("lock",),
     "sites": ("site",),
 }
 

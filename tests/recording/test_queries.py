@@ -9,6 +9,7 @@ what pyarrow reads, by the rules of docs/recording-format.md.
 """
 
 import argparse
+import collections
 import pathlib
 import shutil
 import subprocess
@@ -112,6 +113,8 @@ class Format(Case):
             ("futex", "futexes")]}
         refers = [("threads", "process", "process"), ("mappings", "process", "process"), ("symbols", "frame", "frame"),
                   ("sites", "thread", "thread"), ("sites", "futex", "futex"), ("futexes", "process", "process"),
+                  ("locks", "process", "process"),
+                  ("kernel_locks", "process", "process"), ("kernel_locks", "stack", "stack"),
                   ("site_times", "site", "site"), ("samples", "thread", "thread"),
                   ("samples", "stack", "stack"), ("samples", "site", "site"), ("slices", "thread", "thread"),
                   ("slices", "site", "site"), ("slices", "stack", "stack"), ("slices", "waker_thread", "thread"),
@@ -184,6 +187,33 @@ class Queries(Case):
         self.assertEqual([row["waits"] for row in rows], answers.chains(self.recording))
         if self.is_sample:
             self.assertTrue(any(row["hops"] >= 2 for row in rows), "the sample has chains")
+
+    def test_lock_counts(self):
+        rows = {row["lock"]: row for row in self.ask("lock_counts")}
+        self.assertEqual(len(rows), len(self.recording.tables["locks"]))
+        self.assertTrue(rows or not self.is_sample, "the sample has counts")
+        waits = answers.waits_by_word(self.recording)
+        for lock in self.recording.tables["locks"]:
+            row = rows[lock["lock"]]
+            self.assertEqual((row["address"], row["kind"]), (f"0x{lock['address']:x}", lock["kind"]))
+            self.assertEqual((row["acquired"], row["contended"]), (lock["acquired"], lock["contended"]))
+            within = range(lock["address"], lock["address"] + 40)
+            found = [waits[process, word] for process, word in waits if process == lock["process"] and word in within]
+            self.assertEqual(row["waits"], sum(count for count, _ in found))
+            self.assertAlmostEqual(row["waited_ms"], sum(ns for _, ns in found) / 1e6, delta=0.001)
+        if self.is_sample:
+            self.assertTrue(any(row["waits"] for row in rows.values()), "one of them is waited for")
+
+    def test_kernel_locks(self):
+        wanted = collections.Counter()
+        for row in self.recording.tables["kernel_locks"]:
+            key = (self.recording.processes[row["process"]]["name"], row["kind"], row["access"], f"0x{row['address']:x}")
+            wanted[key] += row["waits"]
+        got = collections.Counter()
+        for row in self.ask("kernel_locks"):
+            got[row["process"], row["kind"], row["access"], row["address"]] += row["waits"]
+        self.assertEqual(got, wanted)
+        self.assertTrue(got or not self.is_sample, "the sample has some")
 
     def test_slept_throughout(self):
         got = {row["tid"] for row in self.ask("slept_throughout")}

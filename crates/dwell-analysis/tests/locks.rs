@@ -4,6 +4,7 @@ use dwell_analysis::locks::{Identity, Locks, Use, total};
 use dwell_analysis::testing::{MS, TablesBuilder};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::wakers::Waker;
+use dwell_recording::rows::{LockRow, lock_kind};
 use dwell_recording::tables::Tables;
 
 fn locks_of(tables: &Tables) -> Locks {
@@ -528,4 +529,72 @@ fn damaged_recordings_are_no_panic() {
     assert!(locks.locks.len() <= 2);
     tables.sites.iter_mut().for_each(|row| row.futex = Some(77));
     locks_of(&tables);
+}
+
+/// A mutex on which two threads waited, a semaphore whose word lies behind its beginning, a condition
+/// variable and a mutex nobody waited for, in the first of two processes that have the same addresses.
+#[test]
+fn counts_belong_to_the_lock_at_their_address() {
+    let mut builder = TablesBuilder::new();
+    for process in ["counted", "other"] {
+        let process = builder.process(process);
+        let thread = builder.thread(process, "main");
+        for (address, operation, functions) in [
+            (0x1000, "wait", ["main", "pthread_mutex_lock"]),
+            (0x2008, "wait", ["main", "mystery"]),
+            (0x3028, "wait_bitset", ["main", "pthread_cond_wait"]),
+        ] {
+            let site = builder.site(thread, "lock", "futex", "");
+            builder.on_futex(site, address, operation, false);
+            builder.waited(site, 5 * MS, 0, 2);
+            let stack = builder.stack(&functions);
+            builder.sample(thread, "blocked", stack, Some(site), 5 * MS);
+        }
+    }
+    let process = builder.tables.processes[0].process;
+    let counted = [
+        (0x1000, lock_kind::MUTEX, 100, Some(7)),
+        (0x2000, lock_kind::SEMAPHORE, 50, None),
+        (0x3000, lock_kind::CONDITION, 9, None),
+        (0x4000, lock_kind::READ, 1000, Some(1)),
+        (0x4000, lock_kind::WRITE, 10, Some(2)),
+    ];
+    builder.tables.locks = (0..)
+        .zip(counted)
+        .map(|(lock, (address, kind, acquired, contended))| LockRow {
+            lock,
+            process,
+            address,
+            kind: kind.to_owned(),
+            acquired,
+            contended,
+            ..LockRow::default()
+        })
+        .collect();
+    let locks = locks_of(&builder.tables);
+    let of = |wanted: u32, at: u64| {
+        let is_it = |lock: &&dwell_analysis::locks::Lock| match lock.identity {
+            Identity::Word { process, address } => process == wanted && address == at,
+            Identity::Caller { .. } => false,
+        };
+        let lock = locks.locks.iter().find(is_it).expect("it was waited for");
+        lock.counts.map(|c| (c.acquired, c.contended))
+    };
+    assert_eq!(of(process, 0x1000), Some((100, Some(7))));
+    assert_eq!(of(process, 0x2008), Some((50, None)));
+    assert_eq!(of(process, 0x3000), Some((9, None)));
+    let other = builder.tables.processes[1].process;
+    assert_eq!(of(other, 0x1000), None);
+    let counted = locks.counted.expect("counted");
+    assert_eq!((counted.locks, counted.unwaited_locks), (3, 1));
+    assert_eq!(
+        (counted.counts.acquired, counted.counts.contended),
+        (1160, Some(10))
+    );
+    assert_eq!(
+        (counted.unwaited.acquired, counted.unwaited.contended),
+        (1010, Some(3))
+    );
+    builder.tables.locks.clear();
+    assert_eq!(locks_of(&builder.tables).counted, None);
 }

@@ -163,9 +163,10 @@ fn load(marks: &KernelMarks) -> Check {
         duration: None,
         slice_min_ns: 1 << 40,
         ring_bytes: 1 << 20,
+        kernel_locks: false,
         command_line: Vec::new(),
     };
-    let loaded = Programs::load(config(&options, marks), clock, options.ring_bytes)
+    let loaded = Programs::load(config(&options, marks), clock, options.ring_bytes, false)
         .and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
         Ok(_) => check("eBPF programs", Verdict::Good, "load and attach", ""),

@@ -44,6 +44,8 @@ pub enum Origin {
     Module(ModuleOrigin),
     /// The kernel.
     Kernel,
+    /// Code that dwell has put into a process.
+    Own,
     /// Code that the kernel had for a while and may have no more: the name is known.
     KernelCode {
         /// The name.
@@ -126,6 +128,7 @@ pub(crate) fn unnamed(state: &State, frames: impl Iterator<Item = u32>) -> Vec<U
                 None => ((KERNEL, 0), address),
             },
             Place::Jit { process, address } => ((JIT, process.into()), address),
+            Place::Own { .. } => ((OWN, 0), 0),
             Place::Unknown { .. } => continue,
         };
         groups.entry(key).or_default().push((frame, address));
@@ -145,11 +148,13 @@ const MODULE: u8 = 0;
 const KERNEL: u8 = 1;
 const KERNEL_CODE: u8 = 2;
 const JIT: u8 = 3;
+const OWN: u8 = 4;
 
 fn origin(state: &State, kind: u8, id: u64) -> Origin {
     match kind {
         MODULE => Origin::Module(module_origin(state, id as u32)),
         KERNEL => Origin::Kernel,
+        OWN => Origin::Own,
         KERNEL_CODE => Origin::KernelCode {
             name: state
                 .kernel_code

@@ -21,6 +21,11 @@ pub enum Place {
         /// Actual address.
         address: u64,
     },
+    /// Code that dwell has put there.
+    Own {
+        /// `processes.process`.
+        process: u32,
+    },
     /// An actual address in no known mapping.
     Unknown {
         /// `processes.process`.

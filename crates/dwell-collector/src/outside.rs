@@ -47,17 +47,19 @@ fn walk(
 }
 
 /// Walks a copy of a stack that begins at the stack pointer. Code without a module is read from the
-/// process itself, as long as it lives.
+/// process itself, as long as it lives. `leave` leads out of code of ours, where they stand in it.
 pub fn walk_copy(
     space: &AddressSpace,
     modules: &Modules,
     registers: [u64; 17],
     copy: &[u8],
     pid: u32,
+    leave: impl Fn(&dyn Fn(u64) -> Option<u64>) -> Option<[u64; 17]>,
 ) -> Walked {
     let base = registers[usize::from(Registers::RSP)] & !7;
+    let left = leave(&|address| word_at(copy, base, address).or_else(|| read_code(pid, address)));
     let mut beyond = false;
-    let mut walked = walk(space, modules, registers, |address| {
+    let mut walked = walk(space, modules, left.unwrap_or(registers), |address| {
         let word = word_at(copy, base, address);
         if word.is_none() && space.find(address).is_some() {
             return read_code(pid, address);
@@ -67,6 +69,14 @@ pub fn walk_copy(
     });
     if beyond && walked.end == StackEnd::ReadFault {
         walked.end = StackEnd::ShortCopy;
+    }
+    if left.is_some() {
+        let pc = registers[usize::from(Registers::RIP)];
+        let own = Frame {
+            pc,
+            is_return_address: false,
+        };
+        walked.frames.insert(0, own);
     }
     walked
 }

@@ -44,7 +44,13 @@ pub type Counters = [u64; events::COUNTERS as usize];
 
 impl Programs {
     /// Loads the programs and adopts nothing yet. Nothing runs before [`Programs::attach`].
-    pub fn load(config: Config, clock: Clock, ring_bytes: u32) -> Result<Programs, CollectError> {
+    /// Those of [`crate::kernel_locks`] are left out unless wanted.
+    pub fn load(
+        config: Config,
+        clock: Clock,
+        ring_bytes: u32,
+        kernel_locks: bool,
+    ) -> Result<Programs, CollectError> {
         let verbose = std::env::var_os("DWELL_DEBUG_BPF").is_some();
         libbpf_rs::set_print(Some((
             PrintLevel::Debug,
@@ -55,6 +61,9 @@ impl Programs {
             .open_memory(&OBJECT.0)
             .map_err(CollectError::load)?;
         prepare(&mut open, &config, clock, &chunk_template, ring_bytes)?;
+        if !kernel_locks {
+            leave_out(&mut open, &crate::kernel_locks::PROGRAMS);
+        }
         let object = open.load().map_err(CollectError::load)?;
         let iterator = program(&object, "on_sweep")?
             .attach_iter_with_opts(libbpf_rs::IterOpts::None)
@@ -100,7 +109,8 @@ impl Programs {
             .map_err(CollectError::map)
     }
 
-    fn attach_tracepoint(&mut self, name: &str) -> Result<(), CollectError> {
+    /// Attaches a program at the tracepoint that its section names.
+    pub fn attach_tracepoint(&mut self, name: &str) -> Result<(), CollectError> {
         let link = program(&self.object, name)?.attach();
         self.links.push(link.map_err(CollectError::attach)?);
         Ok(())
@@ -201,7 +211,8 @@ impl Programs {
         infos.iter().any(|i| i.run_cnt > 0).then_some(ns)
     }
 
-    fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
+    /// A map of the object.
+    pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
         // libbpf prefixes the maps of data sections with the object's name: match the end.
         self.object
             .maps()
@@ -260,12 +271,16 @@ fn prepare(
     } else {
         "on_tick"
     };
+    leave_out(open, &[unused]);
+    Ok(())
+}
+
+fn leave_out(open: &mut OpenObject, names: &[&str]) {
     for mut program in open.progs_mut() {
-        if program.name() == OsStr::new(unused) {
+        if names.iter().any(|name| program.name() == OsStr::new(name)) {
             program.set_autoload(false);
         }
     }
-    Ok(())
 }
 
 fn config_bytes(config: &Config) -> &[u8] {

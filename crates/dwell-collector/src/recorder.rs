@@ -8,10 +8,11 @@ use crate::programs::{Clock, Programs};
 use crate::records::Record;
 use crate::signals::Signals;
 use crate::state::State;
-use crate::{machine, preload};
+use crate::{kernel_locks, machine, preload};
 use dwell_abi::events::{self, Config, SWEEP_ADOPT, SWEEP_ALL};
-use dwell_recording::meta::{Machine, Meta, RecorderCost};
-use dwell_recording::{FORMAT_VERSION, Overwrite, Tables, Writer};
+use dwell_recording::meta::{CountedProcess, Machine, Meta, RecorderCost};
+use dwell_recording::rows::LockRow;
+use dwell_recording::{FORMAT_VERSION, Overwrite, Table, Tables, Writer};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -53,6 +54,8 @@ pub struct Options {
     pub slice_min_ns: u64,
     /// Bytes of the ring between kernel and recorder; a power of two.
     pub ring_bytes: u32,
+    /// Sum up waits for locks of the kernel.
+    pub kernel_locks: bool,
     /// The command line, for the record.
     pub command_line: Vec<String>,
 }
@@ -140,7 +143,12 @@ impl Recorder {
             .map(MapEvents::open)
             .collect();
         let map_events = map_events?;
-        let programs = Programs::load(config(&options, &marks), clock, options.ring_bytes)?;
+        let programs = Programs::load(
+            config(&options, &marks),
+            clock,
+            options.ring_bytes,
+            options.kernel_locks,
+        )?;
         let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
         let ring = open_ring(&programs, ring_bytes.clone())?;
         let meta = first_meta(&options);
@@ -221,6 +229,9 @@ impl Recorder {
             .publish(&self.programs, &self.state.modules)?;
         self.programs
             .attach(self.options.clock, self.options.period_ns)?;
+        if self.options.kernel_locks {
+            kernel_locks::attach(&mut self.programs)?;
+        }
         let mut start_ns = machine::boottime_ns();
         if self.launched.is_none() {
             start_ns += ADOPTION_NS;
@@ -382,10 +393,6 @@ impl Recorder {
         let mut bytes = bytes;
         bytes.clear();
         *self.ring_bytes.borrow_mut() = bytes;
-        let State {
-            processes, modules, ..
-        } = &mut self.state;
-        processes.find_missing(&self.programs, modules, reports.lost > 0, now)?;
         self.state
             .processes
             .publish(&self.programs, &self.state.modules)
@@ -477,6 +484,7 @@ impl Recorder {
         self.programs.sweep(SWEEP_ALL)?;
         self.programs.detach();
         self.pump()?;
+        self.take_kernel_locks()?;
         self.state.close();
         self.fill_meta()?;
         let meta = &mut self.meta;
@@ -511,6 +519,27 @@ impl Recorder {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(())
+    }
+
+    fn take_kernel_locks(&mut self) -> Result<(), CollectError> {
+        if !self.options.kernel_locks {
+            return Ok(());
+        }
+        const WAITS: &str = "kernel_lock_waits";
+        let found = kernel_locks::read(&self.programs, &mut self.state)?;
+        self.meta.produced.insert(WAITS.into(), found.produced);
+        self.meta.losses.insert(WAITS.into(), found.lost);
+        self.take_in(found.rows);
+        Ok(())
+    }
+
+    /// Rows for the next segment.
+    fn take_in<R: Table>(&mut self, rows: Vec<R>) {
+        if let Some(writer) = &mut self.writer
+            && let Err(error) = writer.append(rows)
+        {
+            self.write_error.get_or_insert(error);
+        }
     }
 
     fn fill_meta(&mut self) -> Result<(), CollectError> {
@@ -612,6 +641,26 @@ fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::Reco
 }
 
 impl Recorder {
+    /// `processes.process` of a process that lives.
+    pub fn process_of(&self, pid: u32) -> Option<u32> {
+        self.state.processes.id_of(pid)
+    }
+
+    /// Code at these addresses of a process is ours from now on.
+    pub fn set_own_code(&mut self, process: u32, ranges: Vec<std::ops::Range<u64>>) {
+        self.state.own_code.set(process, ranges);
+    }
+
+    /// Takes rows in that this crate does not make, for the next segment.
+    pub fn append_locks(&mut self, rows: Vec<LockRow>) {
+        self.take_in(rows);
+    }
+
+    /// Says how locks are counted.
+    pub fn set_counted(&mut self, counted: Vec<CountedProcess>) {
+        self.meta.counted = counted;
+    }
+
     /// Those of these frames that want a name.
     pub fn unnamed(&self, frames: &BTreeSet<u32>) -> Vec<Unnamed> {
         unnamed(&self.state, frames.iter().copied())

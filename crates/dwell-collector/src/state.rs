@@ -7,6 +7,7 @@ use crate::kernel_code::KernelCode;
 use crate::kernel_marks::{KernelMarks, WakerStack};
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
+use crate::own_code::OwnCode;
 use crate::perf::MapEvent;
 use crate::processes::{Process, Processes, hex};
 use crate::programs::Programs;
@@ -32,6 +33,8 @@ pub struct State {
     pub interner: Interner,
     /// Code that the kernel had for a while.
     pub kernel_code: KernelCode,
+    /// What dwell has put into processes.
+    pub own_code: OwnCode,
     marks: KernelMarks,
     period_ns: u64,
     /// What a stack of a running thread stands for before scaling, ns.
@@ -67,6 +70,7 @@ impl State {
             modules: Modules::default(),
             interner: Interner::default(),
             kernel_code: KernelCode::default(),
+            own_code: OwnCode::default(),
             marks,
             period_ns,
             running_weight_ns,
@@ -316,7 +320,10 @@ impl State {
             Some(id) => {
                 let walked = trail.raw().map(|(regs, copy)| {
                     let Process { row, space, .. } = self.processes.get(id);
-                    outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid)
+                    let own = |word: &dyn Fn(u64) -> Option<u64>| {
+                        self.own_code.left(id, space, &regs.regs, word)
+                    };
+                    outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own)
                 });
                 match walked {
                     Some(walked)
@@ -326,9 +333,6 @@ impl State {
                     {
                         end = walked.end;
                         self.push_walked(id, &walked, &mut frames);
-                        if end == StackEnd::NoMapping {
-                            self.processes.mappings_wanted(id);
-                        }
                     }
                     _ => self.push_pcs(id, trail.user(), &mut frames),
                 }
@@ -338,6 +342,15 @@ impl State {
         }
         frames.reverse();
         UserPart { frames, end }
+    }
+
+    /// The number of a stack that is in the kernel only, leaf first.
+    pub fn kernel_stack(&mut self, pcs: &[u64]) -> u32 {
+        let nothing = UserPart {
+            frames: Vec::new(),
+            end: StackEnd::NoUser,
+        };
+        self.join(nothing, pcs)
     }
 
     fn join(&mut self, user: UserPart, kernel: &[u64]) -> u32 {
@@ -372,6 +385,9 @@ impl State {
     }
 
     fn place(&self, process: u32, address: u64) -> Place {
+        if self.own_code.contains(process, address) {
+            return Place::Own { process };
+        }
         place(
             &self.processes.get(process).space,
             &self.modules,
@@ -755,6 +771,7 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
         }
         Place::Kernel(address) => row("kernel", "[kernel]", address, None),
         Place::Jit { process, address } => row("jit", "[anon]", address, Some(process)),
+        Place::Own { process } => row("jit", "[dwell]", 0, Some(process)),
         Place::Unknown { process, address } => row("unknown", "[unknown]", address, Some(process)),
     }
 }

@@ -14,6 +14,7 @@ mod libc;
 mod locks;
 mod totals;
 
+pub use dwell_patch::process::{AtEntry, Held, Pause, Restored};
 pub use libc::Libc;
 pub use locks::{Locks, LocksError, Missed};
 pub use totals::{Kind, LockTotal, MutexType, Snapshot};

@@ -2,10 +2,12 @@
 use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
-use dwell_agent::locks::layout::{INSIDE, Settings, State, libc};
+use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
 use dwell_patch::plan::{Place, keeps_first_argument};
 use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
 use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
+use std::mem::offset_of;
+use std::ops::Range;
 use thiserror::Error;
 
 /// Why the locks of a process cannot be counted.
@@ -53,7 +55,8 @@ impl Locks {
         let settings = settings(pid, module, libc)?;
         let (names, probes) = probes(module, libc)?;
         let state = dwell_patch::State {
-            len: size_of::<State>() as u64,
+            own_len: offset_of!(State, totals) as u64,
+            shared_len: size_of::<Totals>() as u64,
             head: bytes_of(&settings),
         };
         let attachment = Attachment::with_state(pid, &probes, &state)?;
@@ -92,13 +95,29 @@ impl Locks {
         self.attachment.pause()
     }
 
-    /// What was counted so far. None once the process has ended or become another program.
+    /// Where in the process code of ours is.
+    pub fn code(&self) -> Vec<Range<u64>> {
+        self.attachment.code()
+    }
+
+    /// Whether it is still counted: the process has not ended, nor become another program.
+    pub fn is_attached(&self) -> bool {
+        self.attachment.is_there()
+    }
+
+    /// Whether what was counted can be read after the process has ended, or become another program.
+    pub fn outlive_process(&self) -> bool {
+        self.attachment.is_shared()
+    }
+
+    /// What was counted so far. None once the process has ended or become another program, unless
+    /// [`Locks::outlive_process`].
     pub fn snapshot(&self) -> Option<Snapshot> {
         read(&self.attachment)
     }
 
-    /// Gives the process its own code back, and reads what was counted up to then; none when it ended
-    /// before.
+    /// Gives the process its own code back, and reads what was counted up to then, or up to its end;
+    /// none as for [`Locks::snapshot`].
     pub fn detach(self) -> Result<(Option<Snapshot>, Restored), PatchError> {
         let mut last = None;
         let restored = self
@@ -109,8 +128,9 @@ impl Locks {
 }
 
 fn read(attachment: &Attachment) -> Option<Snapshot> {
-    totals::read(attachment.states(), |address, bytes| {
-        attachment.read(address, bytes)
+    const TOTALS: u64 = offset_of!(State, totals) as u64;
+    totals::read(attachment.states(), |state, offset, bytes| {
+        attachment.read_state(state, TOTALS + offset as u64, bytes)
     })
     .ok()
 }

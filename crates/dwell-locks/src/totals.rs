@@ -1,6 +1,6 @@
 //! Adds up what the agent has counted in a process.
 use dwell_agent::locks::layout::{
-    BLOCKS, SHARED, SLOTS, Settings, Shared, Slot, State, kind, lock_of,
+    BLOCKS, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind, lock_of,
 };
 use std::collections::HashMap;
 use std::io;
@@ -114,14 +114,14 @@ impl Snapshot {
 /// Counts of one key: in the order of [`LockTotal`].
 type Counts = [u64; 5];
 
-/// Reads the states at these addresses of a process.
+/// Reads the totals of all states of a process: `memory` is told which of them, and where in it.
 pub(crate) fn read(
-    states: &[u64],
-    memory: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+    states: usize,
+    memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Snapshot> {
     let mut sums = Sums::default();
-    for &state in states {
-        sums.state(|offset, bytes| memory(state + offset as u64, bytes))?;
+    for state in 0..states {
+        sums.state(|offset, bytes| memory(state, offset, bytes))?;
     }
     let mut locks: Vec<LockTotal> = sums.of_key.into_iter().filter_map(total).collect();
     locks.sort_unstable_by_key(|l| (l.address, l.kind));
@@ -158,24 +158,24 @@ impl Sums {
             read(offset, &mut bytes)?;
             Ok(bytes.chunks_exact(8).map(word).collect())
         };
-        self.forgotten += words(offset_of!(State, forgotten), 1)?[0];
+        self.forgotten += words(offset_of!(Totals, forgotten), 1)?[0];
         const SHARED_WORDS: usize = size_of::<Shared>() / 8;
-        let others = words(offset_of!(State, others), kind::END * SHARED_WORDS)?;
+        let others = words(offset_of!(Totals, others), kind::END * SHARED_WORDS)?;
         for (number, entry) in others.chunks_exact(SHARED_WORDS).enumerate() {
             self.add(
                 dwell_agent::locks::layout::key_of(0, number as u64),
                 &entry[1..6],
             );
         }
-        let shared = words(offset_of!(State, shared), SHARED * SHARED_WORDS)?;
+        let shared = words(offset_of!(Totals, shared), SHARED * SHARED_WORDS)?;
         for entry in shared.chunks_exact(SHARED_WORDS) {
             self.add(entry[0], &entry[1..6]);
         }
-        let threads = words(offset_of!(State, threads), BLOCKS)?;
+        let taken = words(offset_of!(Totals, taken), BLOCKS)?;
         const SLOT_WORDS: usize = size_of::<Slot>() / 8;
         const BLOCK_WORDS: usize = SLOTS * SLOT_WORDS;
-        for (number, _) in threads.iter().enumerate().filter(|(_, t)| **t != 0) {
-            let offset = offset_of!(State, blocks) + number * BLOCK_WORDS * 8;
+        for (number, _) in taken.iter().enumerate().filter(|(_, t)| **t != 0) {
+            let offset = offset_of!(Totals, blocks) + number * BLOCK_WORDS * 8;
             for slot in words(offset, BLOCK_WORDS)?.chunks_exact(SLOT_WORDS) {
                 self.add(slot[0], &slot[1..]);
             }

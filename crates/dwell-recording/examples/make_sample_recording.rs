@@ -6,7 +6,7 @@
 //! per period of thread time. It has what queries must get right: threads that slept throughout,
 //! sites without a sample or with weights of 0 only, threads too short to be scaled on their own,
 //! lost time, waits whose site is unknown, and rows of a key written again every second.
-use dwell_recording::meta::{ClockAnchor, Machine, RecorderCost};
+use dwell_recording::meta::{ClockAnchor, CountedProcess, HeldThreads, Machine, RecorderCost};
 use dwell_recording::{Meta, Overwrite, RecordingError, Writer};
 use std::path::PathBuf;
 
@@ -42,6 +42,7 @@ fn main() -> Result<(), RecordingError> {
         simulation.run_until(START + second * SECOND);
         let rows = simulation.take();
         writer.append(world::processes(START + second * SECOND))?;
+        writer.append(world::locks(START + second * SECOND))?;
         writer.append(rows.threads)?;
         writer.append(rows.sites)?;
         writer.append(rows.site_times)?;
@@ -51,6 +52,7 @@ fn main() -> Result<(), RecordingError> {
         writer.meta_mut().end_ns = START + second * SECOND;
         writer.close_segment()?;
     }
+    writer.append(world::kernel_locks())?;
     let produced = simulation.waits;
     let meta = writer.meta_mut();
     meta.produced = [
@@ -64,8 +66,27 @@ fn main() -> Result<(), RecordingError> {
         peak_rss_bytes: 20 << 20,
         bpf_ns: Some(9_000_000),
     };
+    meta.counted = vec![counted()];
     meta.exit_code = Some(0);
     writer.finish()
+}
+
+/// How the server's locks were counted.
+fn counted() -> CountedProcess {
+    let held = |longest_ns| HeldThreads {
+        longest_ns,
+        times: 1,
+        threads: 6,
+    };
+    CountedProcess {
+        process: 1,
+        pid: 4000,
+        libc: "glibc".into(),
+        attach: held(300_000),
+        detach: Some(held(250_000)),
+        forgotten: 0,
+        missed: Vec::new(),
+    }
 }
 
 fn meta() -> Meta {

@@ -12,6 +12,8 @@ pub struct Buffers {
     pub(crate) symbols: Vec<SymbolRow>,
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) futexes: Vec<FutexRow>,
+    pub(crate) locks: Vec<LockRow>,
+    pub(crate) kernel_locks: Vec<KernelLockRow>,
     pub(crate) sites: Vec<SiteRow>,
     pub(crate) site_times: Vec<SiteTimeRow>,
     pub(crate) samples: Vec<SampleRow>,
@@ -35,6 +37,8 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
     action.table::<ThreadRow>()?;
     action.table::<MappingRow>()?;
     action.table::<FutexRow>()?;
+    action.table::<LockRow>()?;
+    action.table::<KernelLockRow>()?;
     action.table::<SiteRow>()?;
     action.table::<SiteTimeRow>()?;
     action.table::<EventRow>()?;
@@ -43,7 +47,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
 }
 
 /// The names of all tables.
-pub const TABLES: [&str; 12] = [
+pub const TABLES: [&str; 14] = [
     FrameRow::NAME,
     SymbolRow::NAME,
     StackRow::NAME,
@@ -51,6 +55,8 @@ pub const TABLES: [&str; 12] = [
     ThreadRow::NAME,
     MappingRow::NAME,
     FutexRow::NAME,
+    LockRow::NAME,
+    KernelLockRow::NAME,
     SiteRow::NAME,
     SiteTimeRow::NAME,
     EventRow::NAME,

@@ -36,6 +36,38 @@ pub struct Meta {
     pub produced: BTreeMap<String, u64>,
     /// What the recorder itself cost.
     pub recorder: RecorderCost,
+    /// Processes whose lock operations were counted inside of them, or should have been.
+    pub counted: Vec<CountedProcess>,
+}
+
+/// How the locks of a process were counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountedProcess {
+    /// `processes.process`.
+    pub process: u32,
+    /// Process id in the root PID namespace.
+    pub pid: u32,
+    /// Whose lock functions: `glibc`, `musl`, `unknown`; empty when they were not counted.
+    pub libc: String,
+    /// What attaching cost the process.
+    pub attach: HeldThreads,
+    /// What detaching cost it; none when it had ended before, and while it is being counted.
+    pub detach: Option<HeldThreads>,
+    /// Calls whose outcome was not seen: what they acquired is missing in the counts.
+    pub forgotten: u64,
+    /// What was not counted, with the reason, for people.
+    pub missed: Vec<String>,
+}
+
+/// What holding all threads of a process still cost it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeldThreads {
+    /// Longest single time, ns.
+    pub longest_ns: u64,
+    /// How often.
+    pub times: u32,
+    /// Threads held the last time.
+    pub threads: u32,
 }
 
 /// The machine a recording was made on.

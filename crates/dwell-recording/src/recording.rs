@@ -127,6 +127,8 @@ impl Recording {
             stacks: self.last()?,
             sites: self.last()?,
             futexes: self.last()?,
+            locks: self.last()?,
+            kernel_locks: self.last()?,
             site_times: self.last()?,
             samples: self.last()?,
             slices: self.last()?,

@@ -254,6 +254,77 @@ pub struct FutexRow {
     pub offset: Option<u64>,
 }
 
+/// What kind of lock a [`LockRow`] is about.
+pub mod lock_kind {
+    /// A mutex.
+    pub const MUTEX: &str = "mutex";
+    /// A read-write lock, taken for reading.
+    pub const READ: &str = "read";
+    /// A read-write lock, taken for writing.
+    pub const WRITE: &str = "write";
+    /// A spin lock.
+    pub const SPIN: &str = "spin";
+    /// A semaphore: acquisitions are its downs.
+    pub const SEMAPHORE: &str = "semaphore";
+    /// A condition variable: acquisitions are waits that ended.
+    pub const CONDITION: &str = "condition";
+    /// A barrier: acquisitions are passages.
+    pub const BARRIER: &str = "barrier";
+}
+
+/// What a process did with one of its locks, counted inside of it: exact totals since dwell attached.
+/// Key: `lock`. A read-write lock has a row for reading and one for writing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockRow {
+    /// Id in this recording.
+    pub lock: u32,
+    /// `processes.process`: whose memory.
+    pub process: u32,
+    /// Actual address of the lock; 0 for all locks of a kind that found no room of their own.
+    pub address: u64,
+    /// See [`lock_kind`].
+    pub kind: String,
+    /// Type of a mutex: `normal`, `recursive`, `error_checking`, `adaptive`; with ` robust`, ` inherit`
+    /// or ` protect` behind where it is that. Empty for other locks and where it is not known.
+    pub mutex_type: String,
+    /// How often a thread acquired it that did not hold it.
+    pub acquired: u64,
+    /// Of these, how often it was not free at first: exact for normal mutexes, by a look before the
+    /// attempt for others. None where nothing tells. Tries do not count.
+    pub contended: Option<u64>,
+    /// Tries that found it taken.
+    pub try_fails: u64,
+    /// Waits for it whose time was over. Those of semaphores are not known.
+    pub timeouts: u64,
+    /// Acquisitions by the thread that held it already.
+    pub nested: u64,
+    /// From when on the process' locks were counted.
+    pub since_ns: u64,
+    /// Up to when the counts hold.
+    pub until_ns: u64,
+}
+
+/// Waits of a process' threads for one lock of the kernel, at one place in it, over the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelLockRow {
+    /// `processes.process`: whose threads.
+    pub process: u32,
+    /// Actual address of the lock.
+    pub address: u64,
+    /// `spin`, `rwlock`, `mutex`, `rwsem`, `percpu-rwsem`, `rtmutex`, `rwbase` or `semaphore`.
+    pub kind: String,
+    /// `read` or `write` for locks that tell these apart, else empty.
+    pub access: String,
+    /// `stacks.stack` of the waiter, its part in the kernel; none where there was no room for it.
+    pub stack: Option<u32>,
+    /// Number of waits that ended.
+    pub waits: u64,
+    /// Time from the beginning of these waits to their end, spinning or asleep.
+    pub waited_ns: u64,
+    /// The longest of them.
+    pub max_ns: u64,
+}
+
 /// Exact sums of one site over part of the window. Sum over all rows of a site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteTimeRow {

@@ -95,6 +95,17 @@ table! { FutexRow in futexes, key true |row| row.futex.into(), {
     symbol: Word, offset: Address,
 } }
 
+table! { LockRow in locks, key true |row| row.lock.into(), {
+    lock: Number, process: Number, address: Address, kind: Word, mutex_type: Word, acquired: Amount,
+    contended: Amount, try_fails: Amount, timeouts: Amount, nested: Amount, since_ns: Time,
+    until_ns: Time,
+} }
+
+table! { KernelLockRow in kernel_locks, key false |_| 0, {
+    process: Number, address: Address, kind: Word, access: Word, stack: Number, waits: Amount,
+    waited_ns: Amount, max_ns: Amount,
+} }
+
 table! { SiteTimeRow in site_times, key false |_| 0, {
     site: Number, time_ns: Time, blocked_ns: Amount, runnable_ns: Amount, count: Amount,
     max_ns: Amount,

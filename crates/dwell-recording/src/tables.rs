@@ -23,6 +23,10 @@ pub struct Tables {
     pub sites: Vec<SiteRow>,
     /// Table `futexes`.
     pub futexes: Vec<FutexRow>,
+    /// Table `locks`.
+    pub locks: Vec<LockRow>,
+    /// Table `kernel_locks`.
+    pub kernel_locks: Vec<KernelLockRow>,
     /// Table `site_times`.
     pub site_times: Vec<SiteTimeRow>,
     /// Table `samples`.

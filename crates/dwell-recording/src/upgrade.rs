@@ -33,7 +33,10 @@ const STEPS: &[Step] = &[
     },
     Step {
         from: 2,
-        meta: |_| Ok(()),
+        meta: |meta| {
+            meta["counted"] = Value::Array(Vec::new());
+            Ok(())
+        },
         columns: &[("frames", "spinning")],
     },
 ];

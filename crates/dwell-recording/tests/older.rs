@@ -56,3 +56,21 @@ fn version_1_has_no_futexes_and_everything_else() {
     let waits: u64 = tables.site_times.iter().map(|row| row.count).sum();
     assert!(waits >= tables.slices.len() as u64);
 }
+
+#[test]
+fn version_2_has_no_counts_and_everything_else() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/version-2.dwell");
+    let recording = Recording::open(folder).unwrap();
+    let tables = recording.load().unwrap();
+    assert_eq!(recording.warnings().len(), 0);
+    assert_eq!(tables.meta.format_version, FORMAT_VERSION);
+    assert!(
+        tables.locks.is_empty() && tables.kernel_locks.is_empty() && tables.meta.counted.is_empty()
+    );
+    assert_eq!((tables.futexes.len(), tables.threads.len()), (6, 11));
+    let is_futex = |row: &&SiteRow| row.syscall == "futex";
+    let site = tables.sites.iter().find(is_futex);
+    let site = site.expect("it has waits at locks");
+    assert!(site.futex.is_some() && !site.operation.is_empty());
+    assert!(tables.slices.iter().any(|row| row.result == "woken"));
+}

@@ -20,6 +20,8 @@ fn join(parts: &[Tables]) -> Tables {
         all.slices.extend(part.slices);
         all.events.extend(part.events);
         all.futexes.extend(part.futexes);
+        all.locks.extend(part.locks);
+        all.kernel_locks.extend(part.kernel_locks);
     }
     all.meta = Meta {
         complete: true,
@@ -78,7 +80,7 @@ fn a_recording_without_rows_is_one() {
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
-        13,
+        15,
         "meta.json and an empty file per table"
     );
 }

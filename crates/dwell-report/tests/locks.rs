@@ -1,5 +1,7 @@
 //! The answer about locks: it fits its terminal, adds up, and the JSON holds the same.
 use dwell_analysis::testing::{Scale, fixture};
+use dwell_recording::meta::CountedProcess;
+use dwell_recording::rows::{FutexRow, KernelLockRow, LockRow};
 use dwell_recording::tables::Tables;
 use dwell_report::terminal::{Style, render, render_locks};
 use dwell_report::{Answer, LocksAnswer, Options, json};
@@ -25,15 +27,129 @@ fn answer(tables: &Tables) -> LocksAnswer {
     LocksAnswer::build(tables, &Options::default())
 }
 
+/// The same, the mutex and two locks that nobody waited for counted.
+fn counted() -> Tables {
+    let mut tables = tables();
+    let mutex = tables.sites.iter().find(|site| site.operation == "wait");
+    let futex = mutex.and_then(|site| site.futex).unwrap();
+    let FutexRow {
+        process, address, ..
+    } = tables.futexes[futex as usize];
+    let counts = [
+        (address, "mutex", 2_000_000, Some(30_000)),
+        (0x10, "spin", 500, None),
+        (0x20, "write", 7, Some(0)),
+        (0x30, "condition", 12, None),
+    ];
+    tables.locks = (0..)
+        .zip(counts)
+        .map(|(lock, (address, kind, acquired, contended))| LockRow {
+            lock,
+            process,
+            address,
+            kind: kind.to_owned(),
+            acquired,
+            contended,
+            ..LockRow::default()
+        })
+        .collect();
+    let stack = Some(tables.stacks[0].stack);
+    tables.kernel_locks = [("spin", "", stack, 30), ("rwsem", "write", None, 10)]
+        .map(|(kind, access, stack, waits)| KernelLockRow {
+            process,
+            address: waits,
+            kind: kind.to_owned(),
+            access: access.to_owned(),
+            stack,
+            waits,
+            waited_ns: waits * 1000,
+            max_ns: 4000,
+        })
+        .to_vec();
+    tables
+        .meta
+        .produced
+        .insert("kernel_lock_waits".to_owned(), 41);
+    tables.meta.losses.insert("kernel_lock_waits".to_owned(), 1);
+    tables.meta.counted = vec![CountedProcess {
+        process,
+        pid: 4711,
+        libc: "glibc".to_owned(),
+        forgotten: 2,
+        missed: vec!["pthread_spin_lock (entry): a jump leads into it".to_owned()],
+        ..CountedProcess::default()
+    }];
+    tables
+}
+
+#[test]
+fn counts_stand_beside_the_waits() {
+    let tables = counted();
+    let answer = answer(&tables);
+    let back: LocksAnswer = serde_json::from_str(&json::render_locks(&answer)).unwrap();
+    let counts = back.lock_counts.as_ref().unwrap();
+    assert_eq!(
+        (counts.locks, counts.acquired, counts.contended),
+        (3, 2_000_507, 30_000)
+    );
+    assert_eq!((counts.unwaited_locks, counts.unwaited_acquired), (2, 507));
+    let lock = &back.locks[0];
+    assert_eq!(
+        (lock.acquired, lock.contended),
+        (Some(2_000_000), Some(30_000))
+    );
+    assert_eq!(lock.contended_share, Some(0.015));
+    assert_eq!(lock.waited_share, Some(lock.waits as f64 / 2_000_000.0));
+    let wide = Style {
+        width: 160,
+        color: false,
+    };
+    let text = render_locks(&answer, &wide);
+    for wanted in [
+        "2.00M acquisitions of 3 locks, 1.5 % of which found it not free.",
+        "No thread waited for 2 of these locks, acquired 507 times.",
+        "not counted: pthread_spin_lock (entry): a jump leads into it.",
+        "2 calls whose outcome was not seen",
+        "acquired 2.00M times, 1.5 % of them not free at first",
+        "not free",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let kernel = back.kernel.as_ref().unwrap();
+    assert_eq!(
+        (kernel.waits, kernel.waited_ns, kernel.lost),
+        (40, 40_000, 1)
+    );
+    let told = |n: usize| (kernel.places[n].kind.as_str(), kernel.places[n].mean_ns);
+    assert_eq!((told(0), told(1)), (("spin", 1000), ("rwsem write", 1000)));
+    assert!(!kernel.places[0].frames.is_empty() && kernel.places[1].caller.is_none());
+    for wanted in [
+        "Kernel locks",
+        "rwsem write",
+        "a single waiter is not seen",
+        "are not told of: 1.",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let report = Answer::build(&tables, &Options::default());
+    assert_eq!(report.lock_counts.as_ref(), Some(counts));
+    assert!(render(&report, &wide).contains("acquisitions of 3 locks"));
+    assert_eq!(self::answer(&self::tables()).lock_counts, None);
+}
+
 #[test]
 fn no_line_is_wider_than_the_terminal() {
-    let answer = answer(&tables());
+    fits(&answer(&tables()));
+    fits(&answer(&counted()));
+}
+
+fn fits(answer: &LocksAnswer) {
     for width in [60, 72, 80, 100, 160] {
         let style = Style {
             width,
             color: false,
         };
-        for line in render_locks(&answer, &style).lines() {
+        for line in render_locks(answer, &style).lines() {
             assert!(line.width() <= width, "{width}: {line}");
         }
     }

@@ -36,7 +36,7 @@ pub struct Cli {
 pub enum Command {
     /// Make a recording.
     #[command(
-        after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record -a --duration 5s"
+        after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record --locks -p 4711 --duration 10s -o api.dwell && dwell locks api.dwell\n  dwell record -a --duration 5s"
     )]
     Record(RecordCommand),
     /// Print where the time of a recording went.
@@ -94,6 +94,10 @@ pub struct RecordArgs {
     /// Size of the buffer between kernel and recorder; a power of two.
     #[arg(long, value_name = "KIB", default_value_t = 16384, hide = true, value_parser = parse_buffer)]
     pub buffer: u32,
+    /// Count every lock operation of the processes named, or of the command, but not of their children,
+    /// by code put into them and taken out again at the end; and sum up waits for locks of the kernel.
+    #[arg(long, conflicts_with_all = ["all", "cgroup"])]
+    pub locks: bool,
     /// The command to start and record.
     #[arg(last = true, value_name = "COMMAND")]
     pub cmd: Vec<OsString>,

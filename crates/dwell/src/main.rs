@@ -2,6 +2,7 @@
 
 mod bench;
 mod cli;
+mod counting;
 mod doctor;
 mod export;
 mod locks;

@@ -6,6 +6,9 @@ use dwell_recording::{RecordingError, Tables};
 use dwell_symbols::{Debuginfod, JitProcess, Module, Options, Symbol, Symbolizer};
 use std::collections::{BTreeMap, HashSet};
 
+/// What our code in a target is called.
+const OWN_CODE: &str = "[dwell counts locks]";
+
 /// A symbolizer with the user's settings.
 pub fn symbolizer() -> Symbolizer {
     Symbolizer::new(Options {
@@ -75,6 +78,7 @@ pub fn name_group(symbolizer: &mut Symbolizer, group: &Unnamed) -> Vec<SymbolRow
     let names = match &group.origin {
         Origin::Module(origin) => symbolizer.module(&module_of(origin), &addresses),
         Origin::Kernel => symbolizer.kernel(&addresses),
+        Origin::Own => addresses.iter().map(|_| known(OWN_CODE)).collect(),
         Origin::KernelCode { name } => addresses.iter().map(|_| known(name)).collect(),
         Origin::Jit { pid, ns_pid, root } => {
             let process = JitProcess {

@@ -1,6 +1,6 @@
 //! `dwell record`, and `dwell -- COMMAND`.
 use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
-use crate::{naming, report, terminal};
+use crate::{counting, naming, report, terminal};
 use anyhow::{Context, bail};
 use dwell_collector::{
     Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Launched, Options, Recorder, Step,
@@ -73,11 +73,19 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
     let options = options(args, output)?;
     let launches = matches!(options.target, Target::Command(_));
     let mut recorder = Recorder::start(options).context("cannot record")?;
+    let mut counting = match args.locks {
+        true => Some(counting::start(&mut recorder, &args.pid)?),
+        false => None,
+    };
     recorder.go()?;
     let mut display = ProgressLine::new(quiet || launches);
     let mut threads = 0;
     let ended = loop {
-        match recorder.step()? {
+        let step = recorder.step()?;
+        if let Some(counting) = &mut counting {
+            counting.update(&mut recorder);
+        }
+        match step {
             Step::Progress(progress) => {
                 threads = progress.threads;
                 display.show(&format!(
@@ -90,6 +98,9 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         }
     };
     display.clear();
+    let lock_notes = counting
+        .map(|c| c.finish(&mut recorder))
+        .unwrap_or_default();
     let mut finished = recorder.finish()?;
     threads = threads.max(finished.threads());
     let window = finished.writer.meta();
@@ -102,6 +113,7 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         Ok(notes) if !quiet => notes
             .iter()
             .chain(&finished.problems)
+            .chain(&lock_notes)
             .for_each(|note| eprintln!("dwell: note: {note}")),
         Ok(_) => {}
         Err(error) => write_error = write_error.or(Some(error.into())),
@@ -137,6 +149,7 @@ fn options(args: &RecordArgs, output: &Path) -> anyhow::Result<Options> {
         duration: args.duration,
         slice_min_ns: DEFAULT_SLICE_MIN_NS,
         ring_bytes: args.buffer * 1024,
+        kernel_locks: args.locks,
         command_line: std::env::args_os()
             .map(|a| a.to_string_lossy().into_owned())
             .collect(),

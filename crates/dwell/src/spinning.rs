@@ -43,7 +43,7 @@ impl Leaves {
             Origin::Module(module) => {
                 self.judge_module(symbolizer, &module_of(module), &group.frames)
             }
-            Origin::KernelCode { .. } | Origin::Jit { .. } => {}
+            Origin::Own | Origin::KernelCode { .. } | Origin::Jit { .. } => {}
         }
     }
 

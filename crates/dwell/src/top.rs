@@ -33,6 +33,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
         duration: None,
         slice_min_ns: DEFAULT_SLICE_MIN_NS,
         ring_bytes: DEFAULT_RING_BYTES,
+        kernel_locks: false,
         command_line: Vec::new(),
     })?;
     let mut namer = Namer::start();

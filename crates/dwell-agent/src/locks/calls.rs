@@ -45,7 +45,7 @@ pub(super) unsafe extern "C" fn enter(
     // SAFETY: by contract; the state is zero or written by us, and all that changes in it is atomic.
     let state = unsafe { &*(link.state as *const State) };
     // SAFETY: the arena keeps its owner's word mapped.
-    let is_quiet = unsafe { !owner_lives(link.owner) };
+    let is_quiet = unsafe { !owner_lives(link.owner) } || is_child(state);
     let Some(operation) = Operation::of(number).filter(|_| !is_quiet) else {
         return 0;
     };
@@ -133,6 +133,11 @@ pub unsafe extern "C" fn dwell_agent_leave(
     }
 }
 
+/// Whether this is a child of the process that dwell has attached to.
+fn is_child(state: &State) -> bool {
+    state.settings.pid == 0
+}
+
 /// Whether a try comes from libc itself.
 fn is_inside(state: &State, from: u64) -> bool {
     let ranges = &state.settings.inside;
@@ -153,7 +158,9 @@ unsafe fn result(link: *const Link, registers: *mut Registers, operation: Operat
     let sp = registers as u64 + size_of::<Registers>() as u64;
     // SAFETY: the owner's word is mapped; at a `ret` the stack begins with the return address.
     let is_own = unsafe {
-        !owner_lives(link.owner) || operation.is_try() && is_inside(state, *(sp as *const u64))
+        !owner_lives(link.owner)
+            || is_child(state)
+            || operation.is_try() && is_inside(state, *(sp as *const u64))
     };
     if is_own {
         return;
@@ -361,7 +368,7 @@ fn note(state: &State, call: &Call) {
     let known = bucket.iter().find(is_mine);
     let place = known.or_else(|| bucket.iter().find(is_free)).or_else(|| {
         // Full, most likely of calls that never returned.
-        let turn = state.forgotten.fetch_add(1, order) as usize % super::layout::CALL_WAYS;
+        let turn = state.totals.forgotten.fetch_add(1, order) as usize % super::layout::CALL_WAYS;
         let oldest = bucket.get(turn)?;
         oldest.sp.store(sp, order);
         Some(oldest)

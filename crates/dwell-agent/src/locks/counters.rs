@@ -78,7 +78,7 @@ impl<'s> Counters<'s> {
 
 /// A key's slot in a block, taken when there is a free one.
 fn slot(state: &State, block: usize, key: u64) -> Option<&Slot> {
-    let slots = state.blocks.get(block)?;
+    let slots = state.totals.blocks.get(block)?;
     let first = place_of(lock_of(key).0, SLOT_BITS);
     ways(first).find_map(|place| {
         let slot = slots.get(place)?;
@@ -92,12 +92,12 @@ fn shared(state: &State, key: u64) -> &Shared {
     let first = place_of(address ^ address >> 32 ^ kind << 3, SHARED_BITS);
     let mut places = (0..PROBES).map(|n| (first + n) % SHARED);
     let found = places.find_map(|place| {
-        let entry = state.shared.get(place)?;
+        let entry = state.totals.shared.get(place)?;
         is_taken(&entry.key, key).then_some(entry)
     });
     // No kind lies beyond the table; the first stands in for what cannot be.
     found.unwrap_or(
-        &state.others[if (kind as usize) < kind::END {
+        &state.totals.others[if (kind as usize) < kind::END {
             kind as usize
         } else {
             0
@@ -139,7 +139,7 @@ fn block(state: &State) -> Option<usize> {
 const SELDOM: u64 = 64;
 
 fn take_block(state: &State) -> Option<usize> {
-    let homeless = &state.homeless;
+    let homeless = &state.totals.homeless;
     let is_turn = homeless.load(Ordering::Relaxed).is_multiple_of(SELDOM);
     if !is_turn || !is_known(state) {
         homeless.fetch_add(1, Ordering::Relaxed);
@@ -150,8 +150,13 @@ fn take_block(state: &State) -> Option<usize> {
         let owner = state.threads.get(place);
         owner.is_some_and(|o| is_taken(o, thread))
     });
-    if found.is_none() {
-        homeless.fetch_add(1, Ordering::Relaxed);
+    let taken = found.and_then(|place| state.totals.taken.get(place));
+    match taken {
+        // Before anything is counted there.
+        Some(taken) => taken.store(1, Ordering::Relaxed),
+        None => {
+            homeless.fetch_add(1, Ordering::Relaxed);
+        }
     }
     found
 }
@@ -213,9 +218,14 @@ mod tests {
 
     fn acquired(state: &State) -> [u64; 3] {
         let count = |c: &AtomicU64| c.load(Ordering::Relaxed);
-        let slots = state.blocks.iter().flatten().map(|s| count(&s.acquired));
-        let shared = state.shared.iter().map(|s| count(&s.acquired));
-        let others = state.others.iter().map(|s| count(&s.acquired));
+        let slots = state
+            .totals
+            .blocks
+            .iter()
+            .flatten()
+            .map(|s| count(&s.acquired));
+        let shared = state.totals.shared.iter().map(|s| count(&s.acquired));
+        let others = state.totals.others.iter().map(|s| count(&s.acquired));
         [slots.sum(), shared.sum(), others.sum()]
     }
 
@@ -262,7 +272,7 @@ mod tests {
                 });
             }
         });
-        let slots = state.blocks.iter().flatten();
+        let slots = state.totals.blocks.iter().flatten();
         let mine = slots.filter(|s| s.key.load(Ordering::Relaxed) == key);
         let counts = mine.map(|s| s.failed.load(Ordering::Relaxed));
         assert_eq!(counts.sum::<u64>(), 4 * EACH);

@@ -173,7 +173,7 @@ global_asm!(
     SLOT_DROP = const 32 - SLOT_BITS,
     SLOT_SHIFT = const SLOT_SHIFT,
     SLOT_LEN = const size_of::<Slot>(),
-    BLOCKS = const offset_of!(State, blocks),
+    BLOCKS = const offset_of!(State, totals.blocks),
     ACQUIRED = const offset_of!(Slot, acquired),
     FAILED = const offset_of!(Slot, failed),
     TID_OFFSET = const offset_of!(State, settings) + offset_of!(Settings, tid_offset),

@@ -90,7 +90,7 @@ pub struct Settings {
     pub libc: u64,
     /// Distance of a thread's number from its fs base, glibc; 0 when it is not known.
     pub tid_offset: u64,
-    /// The process: not that of its children.
+    /// The process: not that of its children. 0 where nothing is counted.
     pub pid: u64,
     /// Actual addresses, each with a length in bytes: tries from there are libc's own, while it waits,
     /// and no operation of the program.
@@ -143,22 +143,33 @@ pub struct Call {
     pub operation: AtomicU64,
 }
 
-/// Everything.
+/// Everything. What comes before the totals is the process' own, and zero in a child that it forks: a
+/// child has no settings, which keeps the agent quiet there, and no block, which keeps the quick way
+/// from the totals that it shares.
 #[repr(C, align(4096))]
 pub struct State {
     /// What dwell says.
     pub settings: Settings,
-    /// Calls under way that were forgotten for others: what they acquired is not counted.
-    pub forgotten: AtomicU64,
-    /// How often a thread looked for a block in vain.
-    pub homeless: AtomicU64,
-    /// What found no place in the shared table, by kind.
-    pub others: [Shared; kind::END],
     /// The thread (fs base) that owns a block, 0 for none. It is kept for good: the next thread there
     /// goes on in it.
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
+    /// What was counted.
+    pub totals: Totals,
+}
+
+/// What was counted: shared with dwell, which reads it after the end of the process as well.
+#[repr(C, align(4096))]
+pub struct Totals {
+    /// Calls under way that were forgotten for others: what they acquired is not counted.
+    pub forgotten: AtomicU64,
+    /// How often a thread looked for a block in vain.
+    pub homeless: AtomicU64,
+    /// Other than 0 where a block was ever taken.
+    pub taken: [AtomicU64; BLOCKS],
+    /// What found no place in the shared table, by kind.
+    pub others: [Shared; kind::END],
     /// Locks of all threads.
     pub shared: [Shared; SHARED],
     /// Locks by thread.

@@ -10,7 +10,11 @@
 //! - **Blame.** Each wait is charged to who ended it ([`crate::waits`] gives its weight), so that blame
 //!   and waiting add up. Sites without a kept wait are charged like the rest of their lock; what no
 //!   waker is known of is charged to [`Waker::Nobody`].
+//! - **Counts.** Where operations were counted too, a lock is told its own, and what was done with locks
+//!   that nobody waited for is summed up ([`Counted`]).
 pub mod classify;
+mod counts;
+pub mod kernel;
 pub mod kinds;
 mod queue;
 mod sites;
@@ -20,6 +24,8 @@ use crate::apportion::apportion;
 use crate::names::{FunctionId, PathId, heaviest};
 use crate::waits::{Wait, Waits};
 use crate::wakers::{Waker, waker_of, waker_path};
+use counts::ByAddress;
+pub use counts::{Counted, Counts};
 pub use queue::Queue;
 use rustc_hash::FxHashMap;
 use sites::Site;
@@ -125,6 +131,8 @@ pub struct Lock {
     pub blame: Vec<Blame>,
     /// How many waited at a time, and for how long.
     pub queue: Queue,
+    /// What was done with it, where that was counted.
+    pub counts: Option<Counts>,
 }
 
 impl Lock {
@@ -140,6 +148,8 @@ impl Lock {
 pub struct Locks {
     /// The longest waited for first, whatever the use.
     pub locks: Vec<Lock>,
+    /// What was done with all locks, waited for or not, where that was counted.
+    pub counted: Option<Counted>,
 }
 
 impl Locks {
@@ -160,7 +170,8 @@ impl Locks {
             })
             .collect();
         locks.sort_by_key(|l| (Reverse(l.waited_ns), l.used, l.identity, l.kind));
-        Locks { locks }
+        let counted = ByAddress::of(analysis.tables).tell(&mut locks);
+        Locks { locks, counted }
     }
 
     /// Time by use, ns, in the order of [`Use::ALL`].
@@ -300,6 +311,7 @@ impl Building {
             waiters: waiters(analysis, &self.sites),
             blame,
             queue: Queue::of(analysis.tables, &self.kept),
+            counts: None,
         }
     }
 }

@@ -461,3 +461,5 @@ int on_sweep(struct bpf_iter__task *ctx)
 	}
 	return 0;
 }
+
+#include "kernel_locks.h"

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! code, executable:  header | patched windows | the agent | stubs
-//! data, writable:    link | counters, one stripe after another | state of the agent's code
+//! data, writable:    link | counters, one stripe after another | state of the agent's code, first part
+//! data, shared:      state, second part
 //! owner, shared:     one page with the owner's word
 //! ```
+use super::attach::State;
 use super::space::Mapping;
 use dwell_agent::layout::{Header, Link, PatchedWindow};
 use std::mem::size_of;
@@ -36,8 +38,11 @@ pub(super) struct Layout {
     pub counters: u64,
     pub stride: u64,
     pub stripe_bits: u32,
+    /// Of the state's first part, a page of its own; empty where that is [`Layout::shared`].
     pub state: u64,
-    pub data_len: u64,
+    /// Of its second part.
+    pub shared: u64,
+    owner: u64,
 }
 
 impl Layout {
@@ -46,7 +51,7 @@ impl Layout {
         sites: usize,
         stub_bytes: usize,
         stripe_bits: u32,
-        state_len: u64,
+        state_sizes: &State,
     ) -> Layout {
         let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
         let agent = (table as u64).next_multiple_of(CACHE_LINE);
@@ -56,7 +61,8 @@ impl Layout {
         let stride = (sites as u64 * 8).next_multiple_of(CACHE_LINE);
         let counters = code_len + LINK_SPACE;
         let state = (counters + (stride << stripe_bits)).next_multiple_of(PAGE);
-        let data_len = (state + state_len).next_multiple_of(PAGE) - code_len;
+        let shared = state + state_sizes.own_len.next_multiple_of(PAGE);
+        let owner = shared + state_sizes.shared_len.next_multiple_of(PAGE);
         Layout {
             agent,
             stubs,
@@ -65,13 +71,14 @@ impl Layout {
             stride,
             stripe_bits,
             state,
-            data_len,
+            shared,
+            owner,
         }
     }
 
     /// Offset of the owner's page.
     pub fn owner(&self) -> u64 {
-        self.code_len + self.data_len
+        self.owner
     }
 
     /// Bytes of the whole.

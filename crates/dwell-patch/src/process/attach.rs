@@ -10,8 +10,10 @@ use super::{PatchError, Pause, borrow, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A function a probe named, and whether it was patched.
@@ -36,13 +38,25 @@ struct Counter {
     stripes: u64,
 }
 
-/// The memory that the hooks of an arena share, mapped with it: zero but for its head.
+/// The memory that the hooks of an arena share, mapped with it: zero but for its head. What is never
+/// written to costs the process nothing but addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
-    /// Bytes; those never written to cost the process nothing but addresses.
-    pub len: u64,
+    /// Bytes of its first part, which is the process' own: a child that it forks finds zeroes there.
+    pub own_len: u64,
+    /// Bytes of the part behind that, shared with us and with such children: it can be read after the
+    /// end of the process.
+    pub shared_len: u64,
     /// What it begins with before the first hook runs.
     pub head: Vec<u8>,
+}
+
+/// Where the state of an arena is.
+struct StateAt {
+    address: u64,
+    own_len: u64,
+    /// The shared part; none where we may not open it.
+    shared: Option<File>,
 }
 
 /// A patched process.
@@ -50,7 +64,7 @@ pub struct Attachment {
     space: Space,
     spots: Vec<Spot>,
     arenas: Vec<Remnant>,
-    states: Vec<u64>,
+    states: Vec<StateAt>,
     pause: Pause,
     owner: Option<Owner>,
     detached: bool,
@@ -117,14 +131,38 @@ impl Attachment {
         (0..counter.stripes).map(stripe).sum()
     }
 
-    /// Where in the process the state of each arena begins.
-    pub fn states(&self) -> &[u64] {
-        &self.states
+    /// Where in the process code of ours is.
+    pub fn code(&self) -> Vec<Range<u64>> {
+        let code = |a: &Remnant| a.address..a.address + a.header.code_len;
+        self.arenas.iter().map(code).collect()
     }
 
-    /// Reads the process' memory; an error once it has ended or become another program.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.space.read(address, bytes)
+    /// Whether the process runs the program that was patched.
+    pub fn is_there(&self) -> bool {
+        self.arenas.iter().all(|arena| arena.is_there(&self.space))
+    }
+
+    /// Number of arenas that have a state.
+    pub fn states(&self) -> usize {
+        self.states.len()
+    }
+
+    /// Reads from the state of an arena. The part that is shared can be read after the process has
+    /// ended or become another program, where [`Attachment::is_shared`].
+    pub fn read_state(&self, arena: usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        let state = self.states.get(arena).ok_or(io::ErrorKind::NotFound)?;
+        match &state.shared {
+            Some(file) if offset >= state.own_len => {
+                file.read_exact_at(bytes, offset - state.own_len)
+            }
+            _ => self.space.read(state.address + offset, bytes),
+        }
+    }
+
+    /// Whether all states can be read after the end of the process. It takes the same capabilities as
+    /// [`Attachment::is_owned`].
+    pub fn is_shared(&self) -> bool {
+        self.states.iter().all(|s| s.shared.is_some())
     }
 
     /// Gives the process, and the children it has forked, their own code back.
@@ -132,8 +170,8 @@ impl Attachment {
         self.undo(&mut |_| {})
     }
 
-    /// The same; `last` is called when no thread passes a hook any more, before the arenas go. It is
-    /// not called when the process has ended before.
+    /// The same; `last` is called when no thread passes a hook any more, before the arenas go, or when
+    /// the process has ended.
     pub fn detach_after(
         mut self,
         mut last: impl FnMut(&Attachment),
@@ -151,6 +189,7 @@ impl Attachment {
         }
         // An exec, or the end of the process, has removed everything already.
         if let Err(PatchError::Ended(_)) = restored {
+            last(self);
             restored = Ok(Restored::default());
         }
         self.owner = None;
@@ -233,7 +272,7 @@ impl Attachment {
     ) -> Result<Vec<Patch>, PatchError> {
         let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
         let bits = arena::stripe_bits();
-        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits, state.len);
+        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits, state);
         let Some(address) = self.map_arena(module, &layout)? else {
             for window in &plan.windows {
                 for site in &window.sites {
@@ -293,7 +332,11 @@ impl Attachment {
         }
         self.fill_arena(address, &layout, &link, &stubs, &patches)?;
         self.space.write(link.state, &state.head)?;
-        self.states.push(link.state);
+        self.states.push(StateAt {
+            address: link.state,
+            own_len: state.own_len,
+            shared: self.open_shared(address, &layout),
+        });
         Ok(patches)
     }
 
@@ -301,6 +344,13 @@ impl Attachment {
     fn keep_whole(&mut self, patches: &mut Vec<Patch>) {
         let spots = &self.spots;
         patches.retain(|p| p.spots.iter().any(|&s| spots[s].refusal.is_none()));
+    }
+
+    /// The memory that a state shares with us; none where there is none, or we may not.
+    fn open_shared(&self, address: u64, layout: &Layout) -> Option<File> {
+        let (start, end) = (address + layout.shared, address + layout.owner());
+        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.space.pid);
+        OpenOptions::new().read(true).open(link).ok()
     }
 
     /// None when there is no room.
@@ -321,18 +371,20 @@ impl Attachment {
             };
             let executable = libc::PROT_READ | libc::PROT_EXEC;
             let writable = libc::PROT_READ | libc::PROT_WRITE;
-            let areas = [
+            let own = layout.shared - layout.code_len;
+            let shared = layout.owner() - layout.shared;
+            let mut areas = vec![
                 area(0, layout.code_len, executable, libc::MAP_PRIVATE),
-                area(
-                    layout.code_len,
-                    layout.data_len,
-                    writable,
-                    libc::MAP_PRIVATE,
-                ),
+                area(layout.code_len, own, writable, libc::MAP_PRIVATE),
+                area(layout.shared, shared, writable, libc::MAP_SHARED),
                 // Shared, and so that only we write it.
                 area(layout.owner(), PAGE, libc::PROT_READ, libc::MAP_SHARED),
             ];
-            if let Err(error) = borrow::map(&self.space, &areas) {
+            areas.retain(|a| a.len > 0);
+            let wiped = address + layout.state..address + layout.shared;
+            let made = borrow::map(&self.space, &areas)
+                .and_then(|()| borrow::wipe_on_fork(&self.space, &wiped));
+            if let Err(error) = made {
                 failure = Some(error);
                 continue;
             }

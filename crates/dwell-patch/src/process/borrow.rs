@@ -14,6 +14,7 @@ use super::slack::Slack;
 use super::space::{Mapping, Space, mapping_at, status_field, threads};
 use super::threads::{Threads, in_tracer};
 use libc::user_regs_struct;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Longest a thread is waited for to stop; others run meanwhile.
@@ -430,6 +431,33 @@ pub(super) fn map(space: &Space, areas: &[Area]) -> Result<(), PatchError> {
         system_calls(space, &calls, done)?;
     }
     Ok(())
+}
+
+/// Has children that the process forks find zeroes in a range of its memory.
+pub(super) fn wipe_on_fork(space: &Space, range: &Range<u64>) -> Result<(), PatchError> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let arguments = [
+        range.start,
+        range.end - range.start,
+        libc::MADV_WIPEONFORK as u64,
+        0,
+        0,
+        0,
+    ];
+    let call = Call {
+        number: libc::SYS_madvise,
+        arguments,
+    };
+    // It makes the range a mapping of its own.
+    let done = || {
+        let mappings = space.mappings()?;
+        Ok(mappings
+            .iter()
+            .any(|m| (m.start, m.end) == (range.start, range.end)))
+    };
+    system_calls(space, &[call], done)
 }
 
 /// Unmaps what is mapped in a range.

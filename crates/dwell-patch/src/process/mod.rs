@@ -7,6 +7,7 @@ mod arena;
 mod attach;
 mod borrow;
 mod contexts;
+mod entry;
 mod error;
 mod modules;
 mod owner;
@@ -17,6 +18,7 @@ mod space;
 mod threads;
 
 pub use attach::{Attachment, Spot, State};
+pub use entry::{AtEntry, Held};
 pub use error::PatchError;
 pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};

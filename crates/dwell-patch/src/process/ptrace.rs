@@ -58,6 +58,12 @@ pub(super) fn seize(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_SEIZE as c_int, tid, 0, 0).map(drop)
 }
 
+/// Traces a thread, which stops when it has executed a program.
+pub(super) fn seize_for_exec(tid: pid_t) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACEEXEC as usize;
+    request(libc::PTRACE_SEIZE as c_int, tid, 0, options).map(drop)
+}
+
 /// Asks a traced thread to stop.
 pub(super) fn interrupt(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT as c_int, tid, 0, 0).map(drop)

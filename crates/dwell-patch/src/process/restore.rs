@@ -58,17 +58,18 @@ impl Remnant {
     }
 
     /// An arena whose dwell was killed before it could write the header: empty code, directly followed
-    /// by data and a shared page.
+    /// by data, of which some may be shared, and a shared page.
     fn half_made(space: &Space, mappings: &[Mapping]) -> Option<Remnant> {
-        let [code, data, owner, ..] = mappings else {
-            return None;
-        };
-        let is_arena = code.end == data.start
-            && data.writable
-            && data.inode == 0
-            && data.end == owner.start
+        let is_shared = |m: &Mapping| m.path.starts_with("/dev/zero");
+        let is_data = |m: &Mapping| m.writable && (m.inode == 0 || is_shared(m));
+        let (code, rest) = mappings.split_first()?;
+        let data = rest.iter().take_while(|m| is_data(m)).count();
+        let owner = rest.get(data)?;
+        let is_joined = mappings[..data + 2].is_sorted_by(|a, b| a.end == b.start);
+        let is_arena = data > 0
+            && is_joined
             && !owner.writable
-            && owner.path.starts_with("/dev/zero")
+            && is_shared(owner)
             && owner.end - owner.start == PAGE;
         let mut head = vec![0; PAGE as usize];
         space.read(code.start, &mut head).ok()?;
@@ -119,6 +120,11 @@ impl Remnant {
         })
     }
 
+    /// Not so after an exec.
+    pub fn is_there(&self, space: &Space) -> bool {
+        space.read_u64(self.address).is_ok()
+    }
+
     fn range(&self) -> Range<u64> {
         self.address..self.address + self.header.arena_len
     }
@@ -152,6 +158,10 @@ pub(super) fn restore(
     if remnants.is_empty() {
         return Ok(restored);
     }
+    // Also after an exec: then another program may have memory of its own there.
+    if !remnants.iter().any(|r| r.is_there(space)) {
+        return Err(PatchError::Ended(space.pid));
+    }
     let mut put_back = false;
     let mut left: Vec<&Remnant> = remnants.iter().collect();
     let mut pause = Pause::default();
@@ -171,7 +181,7 @@ pub(super) fn restore(
         restored.arenas_left = remnants.len();
         return Ok(restored);
     }
-    for remnant in remnants {
+    for remnant in remnants.iter().filter(|r| r.is_there(space)) {
         let is_left = left.iter().any(|l| l.address == remnant.address);
         if is_left || borrow::unmap(space, remnant.address, remnant.header.arena_len).is_err() {
             restored.arenas_left += 1;

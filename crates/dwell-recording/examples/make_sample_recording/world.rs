@@ -237,6 +237,58 @@ pub fn futexes() -> Vec<FutexRow> {
     rows
 }
 
+/// Counts of the server's locks up to `now`, written again every second: the one on the heap was
+/// waited for, the others never.
+pub fn locks(now: u64) -> Vec<LockRow> {
+    let passed = (now - START) / 1000;
+    let locks = [
+        (
+            0x7f00_0000_1001,
+            lock_kind::MUTEX,
+            "normal",
+            Some(passed / 50),
+        ),
+        (0x7f00_0000_2000, lock_kind::READ, "", Some(0)),
+        (0x7f00_0000_2000, lock_kind::WRITE, "", Some(0)),
+        (0x7f00_0000_3000, lock_kind::CONDITION, "", None),
+        (0x7f00_0000_4000, lock_kind::MUTEX, "recursive", Some(0)),
+    ];
+    let row = |(lock, (address, kind, mutex_type, contended))| LockRow {
+        lock,
+        process: 1,
+        address,
+        kind: String::from(kind),
+        mutex_type: String::from(mutex_type),
+        acquired: passed / (1 + u64::from(lock)),
+        contended,
+        try_fails: u64::from(lock) * 3,
+        timeouts: 0,
+        nested: if mutex_type == "recursive" { 7 } else { 0 },
+        since_ns: START + 1_000_000,
+        until_ns: now,
+    };
+    (0..).zip(locks).map(row).collect()
+}
+
+/// Waits of the server for locks of the kernel.
+pub fn kernel_locks() -> Vec<KernelLockRow> {
+    let row = |address, kind: &str, access: &str, stack, waits| KernelLockRow {
+        process: 1,
+        address,
+        kind: kind.into(),
+        access: access.into(),
+        stack,
+        waits,
+        waited_ns: waits * 700,
+        max_ns: 2100,
+    };
+    vec![
+        row(0xffff_8880_1234_5000, "spin", "", Some(1), 40),
+        row(0xffff_8880_1234_5000, "spin", "", None, 2),
+        row(0xffff_8880_6543_2100, "rwsem", "write", Some(2), 9),
+    ]
+}
+
 /// What is mapped where.
 pub fn mappings() -> Vec<MappingRow> {
     let rows = [(1, SERVER), (1, LIBC), (2, SERVER)];

@@ -1,6 +1,6 @@
 //! Rows for tests: every table, with values at the edges of their types.
 #![allow(dead_code)]
-use dwell_recording::meta::{ClockAnchor, Machine, RecorderCost};
+use dwell_recording::meta::{ClockAnchor, CountedProcess, HeldThreads, Machine, RecorderCost};
 use dwell_recording::rows::*;
 use dwell_recording::{Meta, RecordingError, Tables, Writer};
 
@@ -33,6 +33,19 @@ pub fn meta() -> Meta {
             peak_rss_bytes: 2,
             bpf_ns: Some(3),
         },
+        counted: vec![CountedProcess {
+            process: 1,
+            pid: 4711,
+            libc: "glibc".into(),
+            attach: HeldThreads {
+                longest_ns: u64::MAX,
+                times: 2,
+                threads: 3,
+            },
+            detach: Some(HeldThreads::default()),
+            forgotten: 4,
+            missed: vec!["pthread_spin_lock: \"why\"".into()],
+        }],
     }
 }
 
@@ -191,6 +204,36 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 offset: maybe(r, edge),
             })
             .collect(),
+        locks: ids
+            .clone()
+            .map(|lock| LockRow {
+                lock,
+                process: edge32(r),
+                address: edge(r),
+                kind: text(r),
+                mutex_type: text(r),
+                acquired: edge(r),
+                contended: maybe(r, edge),
+                try_fails: edge(r),
+                timeouts: edge(r),
+                nested: edge(r),
+                since_ns: edge(r),
+                until_ns: edge(r),
+            })
+            .collect(),
+        kernel_locks: ids
+            .clone()
+            .map(|_| KernelLockRow {
+                process: edge32(r),
+                address: edge(r),
+                kind: text(r),
+                access: text(r),
+                stack: maybe(r, edge32),
+                waits: edge(r),
+                waited_ns: edge(r),
+                max_ns: edge(r),
+            })
+            .collect(),
         site_times: ids
             .clone()
             .map(|_| SiteTimeRow {
@@ -251,6 +294,8 @@ pub fn append(writer: &mut Writer, tables: &Tables) -> Result<(), RecordingError
     writer.append(tables.threads.clone())?;
     writer.append(tables.mappings.clone())?;
     writer.append(tables.futexes.clone())?;
+    writer.append(tables.locks.clone())?;
+    writer.append(tables.kernel_locks.clone())?;
     writer.append(tables.sites.clone())?;
     writer.append(tables.site_times.clone())?;
     writer.append(tables.events.clone())?;

@@ -1,12 +1,17 @@
 //! Which locks cost time, and who held others up.
 use super::build::{frame, frames};
 use super::waits::{name as group_name, party};
-use super::{Blame, BlockedBy, Frame, LockAnswer, LocksAnswer, Options, Spun, Waiter};
+use super::{
+    Blame, BlockedBy, CountedProcess, Frame, KernelLockPlace, KernelLocks, LockAnswer, LockCounts,
+    LocksAnswer, Options, Spun, Waiter,
+};
 use dwell_analysis::Analysis;
+use dwell_analysis::locks::kernel::{self, KernelLock};
 use dwell_analysis::locks::{Identity, Lock, Locks, Use, total};
 use dwell_analysis::spinning;
 use dwell_analysis::waits::Waits;
 use dwell_analysis::wakers::Waker;
+use dwell_recording::meta;
 use dwell_recording::tables::Tables;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -55,6 +60,8 @@ impl LocksAnswer {
             count: locks.of_use(Use::Lock).count() as u64,
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
+            lock_counts: lock_counts(analysis, &locks),
+            kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, &locks),
             locks: told(Use::Lock),
             unknown: told(Use::Unknown),
@@ -116,6 +123,10 @@ fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
         waited_ns: lock.waited_ns,
         mean_ns: lock.waited_ns.checked_div(lock.waits).unwrap_or(0),
         max_ns: lock.max_ns,
+        acquired: lock.counts.map(|c| c.acquired),
+        contended: lock.counts.and_then(|c| c.contended),
+        contended_share: lock.counts.and_then(|c| share(c.contended?, c.acquired)),
+        waited_share: lock.counts.and_then(|c| share(lock.waits, c.acquired)),
         kept_waits: queue.kept,
         p50_ns: queue.p50_ns,
         p90_ns: queue.p90_ns,
@@ -147,6 +158,77 @@ fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
                 frames: b.path.map(|p| frames(analysis, p)).unwrap_or_default(),
             })
             .collect(),
+    }
+}
+
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// What was counted; none where nothing was meant to be.
+fn lock_counts(analysis: &Analysis<'_>, locks: &Locks) -> Option<LockCounts> {
+    let counted = &analysis.tables.meta.counted;
+    if counted.is_empty() && locks.counted.is_none() {
+        return None;
+    }
+    let sums = locks.counted.unwrap_or_default();
+    let process = |one: &meta::CountedProcess| {
+        let position = analysis.index.process(one.process);
+        let row = position.map(|p| &analysis.tables.processes[p]);
+        CountedProcess {
+            name: row.map_or_else(String::new, |row| row.name.clone()),
+            pid: one.pid,
+            libc: one.libc.clone(),
+            attach_pause_ns: one.attach.longest_ns,
+            detach_pause_ns: one.detach.map(|d| d.longest_ns),
+            forgotten: one.forgotten,
+            missed: one.missed.clone(),
+        }
+    };
+    Some(LockCounts {
+        locks: sums.locks,
+        acquired: sums.counts.acquired,
+        contended: sums.counts.contended.unwrap_or(0),
+        try_fails: sums.counts.try_fails,
+        unwaited_locks: sums.unwaited_locks,
+        unwaited_acquired: sums.unwaited.acquired,
+        processes: counted.iter().map(process).collect(),
+    })
+}
+
+/// What was waited for locks of the kernel; none where that was not recorded.
+fn kernel_locks(analysis: &Analysis<'_>, limit: usize) -> Option<KernelLocks> {
+    const WAITS: &str = "kernel_lock_waits";
+    let meta = &analysis.tables.meta;
+    meta.produced.get(WAITS)?;
+    let locks = kernel::kernel_locks(analysis);
+    Some(KernelLocks {
+        waits: total(locks.iter().map(|l| l.waits)),
+        waited_ns: total(locks.iter().map(|l| l.waited_ns)),
+        lost: meta.losses.get(WAITS).copied().unwrap_or(0),
+        places: locks
+            .iter()
+            .take(limit)
+            .map(|l| place(analysis, l))
+            .collect(),
+    })
+}
+
+fn place(analysis: &Analysis<'_>, lock: &KernelLock) -> KernelLockPlace {
+    let frames = lock.path.map(|p| frames(analysis, p)).unwrap_or_default();
+    let own = frames
+        .iter()
+        .position(|f| !kernel::is_part_of_lock(&f.function));
+    KernelLockPlace {
+        processes: lock.processes,
+        kind: lock.kind.clone(),
+        caller: lock.caller.map(|f| analysis.names.function(f).name.clone()),
+        locks: lock.locks,
+        waits: lock.waits,
+        waited_ns: lock.waited_ns,
+        mean_ns: lock.waited_ns.checked_div(lock.waits).unwrap_or(0),
+        max_ns: lock.max_ns,
+        frames: frames[own.unwrap_or(0)..].to_vec(),
     }
 }
 

@@ -68,6 +68,8 @@ pub struct Answer {
     pub locks: Vec<LockAnswer>,
     /// Functions that spun longest, waiting for a lock or for news on a processor.
     pub spun: Vec<Spun>,
+    /// What was done with all locks; none unless it was counted (`dwell record --locks`).
+    pub lock_counts: Option<LockCounts>,
     /// Thread pools that waited for work.
     pub idle_pools: Vec<IdlePool>,
     /// What is not in the recording.
@@ -373,6 +375,10 @@ pub struct LocksAnswer {
     pub spun_ns: u64,
     /// The functions that spun longest.
     pub spun: Vec<Spun>,
+    /// What was done with all locks; none unless it was counted (`dwell record --locks`).
+    pub lock_counts: Option<LockCounts>,
+    /// Waits for locks of the kernel; none unless these were recorded (`dwell record --locks`).
+    pub kernel: Option<KernelLocks>,
     /// Who blocks whom, over all locks.
     pub blocks: Vec<BlockedBy>,
     /// The locks waited for longest.
@@ -398,6 +404,81 @@ pub struct Spun {
     pub share: f64,
     /// Where, for most of the time, innermost first.
     pub frames: Vec<Frame>,
+}
+
+/// Waits for locks of the kernel. On hardware a spin lock tells only of those that queue behind the
+/// first waiter.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelLocks {
+    /// Number of waits.
+    pub waits: u64,
+    /// Time, spinning or asleep, ns.
+    pub waited_ns: u64,
+    /// Waits that were seen and found no room; they are in no number here.
+    pub lost: u64,
+    /// The places waited at longest.
+    pub places: Vec<KernelLockPlace>,
+}
+
+/// Waits for locks of the kernel of one kind that one function wanted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelLockPlace {
+    /// Number of processes whose threads waited.
+    pub processes: u64,
+    /// `spin`, `mutex`, `rwsem write` …
+    pub kind: String,
+    /// The function of the kernel that wanted it; none when no stack was kept.
+    pub caller: Option<String>,
+    /// Number of different locks.
+    pub locks: u64,
+    /// Number of waits.
+    pub waits: u64,
+    /// Time, ns.
+    pub waited_ns: u64,
+    /// Mean wait, ns.
+    pub mean_ns: u64,
+    /// The longest single wait, ns.
+    pub max_ns: u64,
+    /// Where most of the time was waited, in the kernel, innermost first, from the caller on.
+    pub frames: Vec<Frame>,
+}
+
+/// What was done with locks, waited for or not, counted inside the processes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockCounts {
+    /// Number of locks that were used.
+    pub locks: u64,
+    /// Acquisitions of these.
+    pub acquired: u64,
+    /// Acquisitions of locks that were not free at first; a lock of which that is not known counts 0.
+    pub contended: u64,
+    /// Tries that found a lock taken.
+    pub try_fails: u64,
+    /// Number of locks that no thread waited for.
+    pub unwaited_locks: u64,
+    /// Acquisitions of these.
+    pub unwaited_acquired: u64,
+    /// How each process was counted.
+    pub processes: Vec<CountedProcess>,
+}
+
+/// How the locks of a process were counted.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CountedProcess {
+    /// Short name.
+    pub name: String,
+    /// Process id.
+    pub pid: u32,
+    /// Whose functions were hooked; empty when none were.
+    pub libc: String,
+    /// Longest time that all its threads were held to attach, ns.
+    pub attach_pause_ns: u64,
+    /// The same to detach; none when it had ended.
+    pub detach_pause_ns: Option<u64>,
+    /// Calls whose outcome was not seen.
+    pub forgotten: u64,
+    /// What was not counted, and why.
+    pub missed: Vec<String>,
 }
 
 /// Like threads that waited for locks, and who ended that.
@@ -438,6 +519,14 @@ pub struct LockAnswer {
     pub mean_ns: u64,
     /// The longest single wait known, ns.
     pub max_ns: u64,
+    /// Times that a thread acquired it that did not hold it; none unless that was counted.
+    pub acquired: Option<u64>,
+    /// Of these, times that it was not free at first; none where nothing tells.
+    pub contended: Option<u64>,
+    /// The part of the acquisitions that found it not free.
+    pub contended_share: Option<f64>,
+    /// Waits per acquisition.
+    pub waited_share: Option<f64>,
     /// Waits kept one by one: what the next fields rest on.
     pub kept_waits: u64,
     /// Median wait, ns; 0 without kept waits.

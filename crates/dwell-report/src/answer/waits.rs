@@ -14,6 +14,7 @@ pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Option
     let locks = LocksAnswer::of(analysis, &waits, options);
     (answer.locks_waited_ns, answer.locks) = (locks.waited_ns, locks.locks);
     answer.spun = locks.spun;
+    answer.lock_counts = locks.lock_counts;
     let limit = options.waits;
     answer.waits_covered_share = match waits.blocked_ns {
         0 => 1.0,

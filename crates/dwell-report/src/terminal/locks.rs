@@ -3,7 +3,9 @@ use super::Style;
 use super::division::spins;
 use super::paint::{Page, left, right};
 use super::stacks::{telling, wrap};
-use crate::answer::{Answer, Blame, Frame, LockAnswer, LocksAnswer, Party, Spun};
+use crate::answer::{
+    Answer, Blame, CountedProcess, Frame, LockAnswer, LockCounts, LocksAnswer, Party, Spun,
+};
 use crate::human;
 use crate::shorten::{middle, one_line, shorten};
 use dwell_analysis::locks::kinds;
@@ -28,6 +30,8 @@ const REPORTED_SHARE: f64 = 0.01;
 const INDENT: usize = 6;
 /// Columns before the name in the table of locks.
 const COLUMNS: usize = 44;
+/// Columns for what was counted, where there is room.
+const COUNTED: usize = 19;
 /// Least columns of a name.
 const NAME: usize = 16;
 
@@ -38,6 +42,9 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
     let target = page.bold(&target);
     page.line(format!("locks  {target}"));
     add_uses(&mut page, answer);
+    if let Some(counts) = &answer.lock_counts {
+        add_counts(&mut page, counts);
+    }
     if answer.locks.is_empty() {
         page.line("");
         page.line("No thread waited for a lock.");
@@ -59,14 +66,23 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
     }
     add_idle(&mut page, answer);
     add_unattributed(&mut page, answer);
+    if let Some(kernel) = &answer.kernel {
+        super::kernel_locks::add_section(&mut page, kernel);
+    }
     page.finish()
 }
 
 /// The section of the report of everything, when lock waits matter.
 pub(super) fn add_section(page: &mut Page, answer: &Answer) {
     let waited = answer.locks_waited_ns;
-    if (waited as f64) >= REPORTED_SHARE * answer.total.lifetime_ns as f64 && waited > 0 {
+    let matters = waited > 0 && (waited as f64) >= REPORTED_SHARE * answer.total.lifetime_ns as f64;
+    if matters || answer.lock_counts.is_some() {
         page.heading("Locks", "waited for; `dwell locks` tells who held them");
+    }
+    if let Some(counts) = &answer.lock_counts {
+        add_counts(page, counts);
+    }
+    if waited > 0 && (matters || answer.lock_counts.is_some()) {
         let worst = &answer.locks[..answer.locks.len().min(REPORTED)];
         add_table(page, worst, waited);
     }
@@ -104,6 +120,47 @@ fn add_spun(page: &mut Page, spun: &[Spun], spun_ns: u64, most: usize) {
     }
 }
 
+/// What was done with all locks, and what of it was not counted.
+fn add_counts(page: &mut Page, counts: &LockCounts) {
+    if counts.locks > 0 {
+        let mut text = format!(
+            "{} of {}, {} of which found it not free.",
+            human::counted(counts.acquired, "acquisition", "acquisitions"),
+            human::counted(counts.locks, "lock", "locks"),
+            human::percent(counts.contended, counts.acquired),
+        );
+        if counts.unwaited_locks > 0 {
+            text.push_str(&format!(
+                " No thread waited for {} of these locks, acquired {}.",
+                human::count(counts.unwaited_locks),
+                human::counted(counts.unwaited_acquired, "time", "times"),
+            ));
+        }
+        page.wrapped(&text, 0, 0);
+    }
+    for process in &counts.processes {
+        for text in shortcomings(process) {
+            let text = one_line(&format!("{} ({}): {text}", process.name, process.pid));
+            page.wrapped(&text, 0, 2);
+        }
+    }
+}
+
+/// What the counts of a process lack.
+fn shortcomings(process: &CountedProcess) -> Vec<String> {
+    let mut found = Vec::new();
+    if !process.missed.is_empty() {
+        found.push(format!("not counted: {}.", process.missed.join("; ")));
+    }
+    if process.forgotten > 0 {
+        found.push(format!(
+            "{} whose outcome was not seen, not counted.",
+            human::counted(process.forgotten, "call", "calls")
+        ));
+    }
+    found
+}
+
 fn add_uses(page: &mut Page, answer: &LocksAnswer) {
     let of = |used: &str| answer.futex_ns.get(used).copied().unwrap_or(0);
     let share = human::percent(of("lock"), answer.thread_time_ns);
@@ -130,36 +187,51 @@ fn add_uses(page: &mut Page, answer: &LocksAnswer) {
 }
 
 fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
+    let is_counted = locks.iter().any(|l| l.acquired.is_some());
+    let tells = is_counted && page.width >= COLUMNS + COUNTED + NAME;
     let header = format!(
-        "{}{}{}{}{}  lock",
+        "{}{}{}{}{}{}  lock",
         right("share", 7),
         right("waited", 9),
         right("waits", 8),
         right("mean", 9),
-        right("longest", 9)
+        right("longest", 9),
+        if tells {
+            right("acquired", 10) + &right("not free", 9)
+        } else {
+            String::new()
+        },
     );
     let header = page.dim(&header);
     page.line(header);
     for lock in locks {
         let mut kind = kind(lock);
-        let mut room = page.width - COLUMNS;
+        let mut room = page.width - COLUMNS - if tells { COUNTED } else { 0 };
         if room >= NAME + 2 + kind.width() {
             room -= 2 + kind.width();
         } else {
             kind.clear();
         }
         let line = format!(
-            "{}{}{}{}{}  {}  {}",
+            "{}{}{}{}{}{}  {}  {}",
             page.bold(&right(&human::percent(lock.waited_ns, waited_ns), 7)),
             right(&human::duration(lock.waited_ns), 9),
             right(&human::count(lock.waits), 8),
             right(&human::duration(lock.mean_ns), 9),
             right(&human::duration(lock.max_ns), 9),
+            if tells { counts(lock) } else { String::new() },
             page.state(LOCK, &name(lock, room)),
             page.dim(&kind),
         );
         page.line(line);
     }
+}
+
+/// The columns of what was counted.
+fn counts(lock: &LockAnswer) -> String {
+    let acquired = lock.acquired.map_or_else(String::new, human::count);
+    let share = lock.contended_share.map_or_else(String::new, human::share);
+    right(&acquired, 10) + &right(&share, 9)
 }
 
 /// A lock on the heap keeps its address where there is room for that and for who wants it.
@@ -254,6 +326,19 @@ fn facts(lock: &LockAnswer) -> String {
             "up to {} waiting at a time, {:.1} on average",
             lock.queue_longest, lock.queue_mean
         ));
+    }
+    if let Some(acquired) = lock.acquired {
+        let mut text = format!("acquired {}", human::counted(acquired, "time", "times"));
+        if let Some(share) = lock.contended_share {
+            text.push_str(&format!(
+                ", {} of them not free at first",
+                human::share(share)
+            ));
+        }
+        if let Some(share) = lock.waited_share {
+            text.push_str(&format!(", {} waited", human::share(share)));
+        }
+        facts.push(text);
     }
     let mut text = facts.join(" · ");
     if lock.convoy {

@@ -1,6 +1,7 @@
 //! The answer for a terminal.
 mod division;
 mod header;
+mod kernel_locks;
 mod locks;
 mod losses;
 mod paint;

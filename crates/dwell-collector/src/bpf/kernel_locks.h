@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * Locks of the kernel that followed threads waited for: sums by place, lock and kind of lock. Loaded for
+ * `dwell record --locks` only.
+ *
+ * A waiter passes contention_begin before it waits and contention_end when it has the lock. A mutex begins
+ * again when spinning was in vain and it goes to sleep; there is one end. A native queued spin lock does not
+ * tell of a single waiter, who spins beside the queue; a paravirtual one does.
+ *
+ * Who spins is bound to its processor, where nothing but interrupts comes between; who sleeps is known by
+ * its number. So no wait needs storage that could be waited for itself.
+ */
+#pragma once
+
+#define BPF_MAP_TYPE_STACK_TRACE 7
+#define BPF_NOEXIST 1
+#define KERNEL_LOCK_FRAMES 64 /* as MAX_KERNEL_FRAMES; a depth that stack maps allow by default */
+#define KERNEL_LOCK_PLACES 16384
+#define KERNEL_LOCK_SLEEPERS 4096
+/* A thread, a soft interrupt, a hard one, and one to spare. */
+#define KERNEL_LOCK_LEVELS 4
+
+/* Flags of contention_begin, unchanged since 5.19. */
+#define LOCK_SPIN 1
+#define LOCK_MUTEX 32
+
+struct lock_wait {
+	u64 lock; /* 0: free */
+	u64 since;
+	u32 flags;
+	i32 stack; /* negative: none */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, KERNEL_LOCK_LEVELS);
+	__type(key, u32);
+	__type(value, struct lock_wait);
+} lock_spinners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, KERNEL_LOCK_SLEEPERS);
+	__type(key, u32);
+	__type(value, struct lock_wait);
+} lock_sleepers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, KERNEL_LOCK_PLACES);
+	__uint(key_size, 4);
+	__uint(value_size, KERNEL_LOCK_FRAMES * 8);
+} lock_stacks SEC(".maps");
+
+/* Read by user space: see kernel_locks.rs. */
+struct lock_place {
+	u64 lock;
+	u32 tgid;
+	u32 flags;
+	i32 stack;
+	u32 pad;
+};
+struct lock_sums {
+	u64 waits, ns, max;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, KERNEL_LOCK_PLACES);
+	__type(key, struct lock_place);
+	__type(value, struct lock_sums);
+} lock_places SEC(".maps");
+
+/* Waits that ended, and those of them that found no room. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__type(value, u64);
+} lock_counts SEC(".maps");
+
+static __always_inline void count_lock(u32 index)
+{
+	u64 *n = bpf_map_lookup_elem(&lock_counts, &index);
+
+	if (n)
+		*n += 1;
+}
+
+static __always_inline bool spins(u32 flags)
+{
+	return (flags & (LOCK_SPIN | LOCK_MUTEX)) == LOCK_SPIN;
+}
+
+/* The wait for a lock that spins on this processor; with 0 a free place. */
+static __always_inline struct lock_wait *spinner(u64 lock)
+{
+	struct lock_wait *wait;
+	u32 level;
+
+	for (level = 0; level < KERNEL_LOCK_LEVELS; level++) {
+		u32 key = level;
+
+		wait = bpf_map_lookup_elem(&lock_spinners, &key);
+		if (wait && wait->lock == lock)
+			return wait;
+	}
+	return NULL;
+}
+
+SEC("tp_btf/contention_begin")
+int BPF_PROG(on_contention_begin, void *address, unsigned int flags)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 lock = (u64)address;
+	struct lock_wait *wait, new = {};
+	u32 tid = task->pid, first = 0;
+
+	if (!thread_of(task))
+		return 0;
+	new.lock = lock;
+	new.flags = flags;
+	if (spins(flags)) {
+		wait = spinner(0);
+		/* Whose end was not seen makes room. */
+		if (!wait)
+			wait = bpf_map_lookup_elem(&lock_spinners, &first);
+		if (!wait)
+			return 0;
+		new.stack = bpf_get_stackid(ctx, &lock_stacks, 0);
+		new.since = bpf_ktime_get_boot_ns();
+		*wait = new;
+		return 0;
+	}
+	wait = bpf_map_lookup_elem(&lock_sleepers, &tid);
+	if (wait && wait->lock == lock)
+		return 0; /* from spinning to sleep */
+	new.stack = bpf_get_stackid(ctx, &lock_stacks, 0);
+	new.since = bpf_ktime_get_boot_ns();
+	if (bpf_map_update_elem(&lock_sleepers, &tid, &new, BPF_ANY)) {
+		count_lock(0);
+		count_lock(1);
+	}
+	return 0;
+}
+
+static __always_inline void end_lock_wait(struct lock_wait *wait, u32 tgid)
+{
+	struct lock_place place = { .lock = wait->lock, .tgid = tgid, .flags = wait->flags, .stack = wait->stack };
+	u64 since = wait->since, now = bpf_ktime_get_boot_ns(), ns;
+	struct lock_sums *sums, none = {};
+
+	wait->lock = 0;
+	/* Its part in the window. */
+	if (since < window.start)
+		since = window.start;
+	if (now > window.end)
+		now = window.end;
+	if (now <= since)
+		return;
+	ns = now - since;
+	count_lock(0);
+	sums = bpf_map_lookup_elem(&lock_places, &place);
+	if (!sums) {
+		bpf_map_update_elem(&lock_places, &place, &none, BPF_NOEXIST);
+		sums = bpf_map_lookup_elem(&lock_places, &place);
+	}
+	if (!sums) {
+		count_lock(1);
+		return;
+	}
+	__sync_fetch_and_add(&sums->waits, 1);
+	__sync_fetch_and_add(&sums->ns, ns);
+	if (ns > sums->max)
+		sums->max = ns; /* of two at once the later one's may stay */
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(on_contention_end, void *address, int result)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	u64 lock = (u64)address;
+	struct lock_wait *wait;
+	u32 tid = task->pid;
+
+	if (!thread_of(task))
+		return 0;
+	wait = spinner(lock);
+	if (wait) {
+		end_lock_wait(wait, task->tgid);
+		return 0;
+	}
+	wait = bpf_map_lookup_elem(&lock_sleepers, &tid);
+	if (!wait || wait->lock != lock)
+		return 0; /* its beginning was not seen */
+	end_lock_wait(wait, task->tgid);
+	bpf_map_delete_elem(&lock_sleepers, &tid);
+	return 0;
+}

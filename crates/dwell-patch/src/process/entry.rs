@@ -1,0 +1,222 @@
+//! Holds a program that is about to be executed at its first instruction, when its loader has done its
+//! work: its libraries are mapped and relocated, their constructors have run, and nothing of its own has.
+//!
+//! The process is traced from before the exec to that instruction, where a breakpoint waits for it. The
+//! tracer must not stay, since others are to patch the process. So the program is left in a nap that it
+//! was never asked to take: its only thread sleeps in a system call of code that is there anyway, and
+//! that returns to the first instruction. We end the nap when all is done; it ends by itself when we do
+//! not live to do that.
+//!
+//! Only a tracer that is killed between exec and first instruction, for some milliseconds, takes the
+//! program with it, by the breakpoint: it had not begun.
+use super::space::{Mapping, Space};
+use super::threads::{Threads, in_tracer};
+use super::{PatchError, ptrace};
+use libc::user_regs_struct;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long a loader may take; a program with many libraries on a slow disk takes seconds.
+const LOADER_LIMIT: Duration = Duration::from_secs(60);
+/// How long the nap lasts when nobody ends it, s.
+const NAP_SECONDS: u64 = 10;
+/// How long a thread may take to stop.
+const STOP_LIMIT: Duration = Duration::from_millis(200);
+/// Between two looks.
+const POLL: Duration = Duration::from_micros(50);
+
+const BREAKPOINT: [u8; 1] = [0xcc]; // int3
+/// `syscall; ret`: every libc, loader or vdso has it somewhere.
+const SYSTEM_CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
+/// Code segment of 64-bit programs.
+const LONG_MODE: u64 = 0x33;
+/// The key of the first instruction in the auxiliary vector.
+const AT_ENTRY: u64 = 9;
+/// Where below the stack pointer the nap's length is written: nothing is there yet.
+const NAP_BELOW: u64 = 256;
+
+/// A process that is about to execute a program.
+pub struct AtEntry {
+    tracer: JoinHandle<Result<Option<Held>, PatchError>>,
+}
+
+/// A program that has executed nothing of its own yet.
+pub struct Held {
+    pid: i32,
+    /// At its first instruction.
+    registers: user_regs_struct,
+    /// Where its thread sleeps: the address of the system call.
+    nap: u64,
+}
+
+impl AtEntry {
+    /// Begins to trace a process, of one thread, that will execute a program.
+    pub fn expect(pid: i32) -> Result<AtEntry, PatchError> {
+        let (tell, told) = mpsc::channel();
+        let tracer = std::thread::Builder::new().name("dwell-entry".into());
+        let tracer = tracer.spawn(move || {
+            let seized = ptrace::seize_for_exec(pid);
+            let is_traced = seized.is_ok();
+            let _ = tell.send(seized);
+            // The end of this thread lets go of the process.
+            match is_traced {
+                true => lead_to_entry(pid),
+                false => Ok(None),
+            }
+        });
+        let tracer = tracer.map_err(PatchError::io("starting a thread"))?;
+        match told.recv() {
+            Ok(Err(error)) => Err(PatchError::NotAllowed { pid, error }),
+            _ => Ok(AtEntry { tracer }),
+        }
+    }
+
+    /// Waits until the program is held. None when it has ended before, or runs already: it is no
+    /// 64-bit program, or a signal stopped it on its way.
+    pub fn held(self) -> Result<Option<Held>, PatchError> {
+        self.tracer
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl Held {
+    /// Lets the program begin.
+    pub fn begin(self) -> Result<(), PatchError> {
+        in_tracer(|| {
+            let Some(stopped) = Threads::stop_one(self.pid, self.pid, STOP_LIMIT)? else {
+                return Ok(()); // the nap ends by itself
+            };
+            if let Ok(now) = ptrace::registers(self.pid)
+                && self.is_napping(&now)
+            {
+                let _ = ptrace::set_registers(self.pid, &self.registers);
+            }
+            stopped.release();
+            Ok(())
+        })
+    }
+
+    /// At the call, to begin it anew, or behind it.
+    fn is_napping(&self, now: &user_regs_struct) -> bool {
+        let is_there = now.rip == self.nap || now.rip == self.nap + 2;
+        is_there && now.rsp == self.registers.rsp - 8
+    }
+}
+
+fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
+    let begin = Instant::now();
+    if await_stop(pid, begin, |status| status == ptrace::Status::Event)?.is_none() {
+        return Ok(None);
+    }
+    let is_long = ptrace::registers(pid).is_ok_and(|r| r.cs == LONG_MODE);
+    let Some(entry) = entry_of(pid).filter(|_| is_long) else {
+        return Ok(None);
+    };
+    let space = Space::open(pid)?;
+    let mut original = [0];
+    space
+        .read(entry, &mut original)
+        .map_err(PatchError::io("reading code"))?;
+    space.write(entry, &BREAKPOINT)?;
+    let _ = ptrace::resume(pid, 0);
+    let is_trap = |status| {
+        let behind = entry + BREAKPOINT.len() as u64;
+        status == ptrace::Status::Signal(libc::SIGTRAP)
+            && ptrace::registers(pid).is_ok_and(|r| r.rip == behind)
+    };
+    let stopped = await_stop(pid, begin, is_trap)?;
+    space.write(entry, &original)?;
+    let Some(mut registers) = stopped else {
+        return Ok(None);
+    };
+    registers.rip = entry;
+    let held = nap(&space, registers)?;
+    let _ = ptrace::detach(pid, 0);
+    Ok(held)
+}
+
+/// Waits for the stop that is wanted and returns the registers; signals on the way are delivered. None
+/// when the process has ended or something else has stopped it: then it is to be let go.
+fn await_stop(
+    pid: i32,
+    begin: Instant,
+    is_wanted: impl Fn(ptrace::Status) -> bool,
+) -> Result<Option<user_regs_struct>, PatchError> {
+    let mut asked = false;
+    loop {
+        let status = ptrace::status(pid).map_err(PatchError::io("waiting for a program"))?;
+        match status {
+            status if is_wanted(status) => return Ok(ptrace::registers(pid).ok()),
+            ptrace::Status::Signal(signal) => {
+                let _ = ptrace::resume(pid, signal);
+            }
+            ptrace::Status::Running => {}
+            _ => return Ok(None),
+        }
+        if begin.elapsed() > LOADER_LIMIT && !asked {
+            // It stops, and that is not what is wanted.
+            asked = ptrace::interrupt(pid).is_ok();
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn entry_of(pid: i32) -> Option<u64> {
+    let bytes = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let word = |b: &[u8]| b.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b));
+    let mut pairs = bytes
+        .chunks_exact(16)
+        .map(|p| (word(&p[..8]), word(&p[8..])));
+    pairs
+        .find(|(key, _)| *key == AT_ENTRY)
+        .map(|(_, value)| value)
+}
+
+/// Puts a stopped thread to sleep before the instruction that these registers stand at; it begins when it
+/// is let go. None, with the thread at that instruction, when there is no code to sleep in.
+fn nap(space: &Space, registers: user_regs_struct) -> Result<Option<Held>, PatchError> {
+    let pid = space.pid;
+    let Some(call) = find_call(space, &space.mappings()?) else {
+        let _ = ptrace::set_registers(pid, &registers);
+        return Ok(None);
+    };
+    let length = registers.rsp - NAP_BELOW;
+    let timespec: Vec<u8> = [NAP_SECONDS, 0]
+        .iter()
+        .flat_map(|w| w.to_le_bytes())
+        .collect();
+    space.write(length, &timespec)?;
+    space.write(registers.rsp - 8, &registers.rip.to_le_bytes())?;
+    // A program begins with its stack pointer and rdx; the call changes neither, nor does the rest matter.
+    let asleep = user_regs_struct {
+        rip: call,
+        rsp: registers.rsp - 8,
+        rax: libc::SYS_nanosleep as u64,
+        orig_rax: u64::MAX,
+        rdi: length,
+        rsi: 0,
+        ..registers
+    };
+    ptrace::set_registers(pid, &asleep).map_err(PatchError::io("setting registers"))?;
+    Ok(Some(Held {
+        pid,
+        registers,
+        nap: call,
+    }))
+}
+
+/// The address of a system call with a return behind it, in the smallest mapping that has one.
+fn find_call(space: &Space, mappings: &[Mapping]) -> Option<u64> {
+    let mut code: Vec<&Mapping> = mappings.iter().filter(|m| m.executable).collect();
+    code.sort_by_key(|m| m.end - m.start);
+    code.into_iter().find_map(|mapping| {
+        let mut bytes = vec![0; (mapping.end - mapping.start) as usize];
+        let got = space.read_some(mapping.start, &mut bytes);
+        let found = bytes[..got]
+            .windows(SYSTEM_CALL_AND_RETURN.len())
+            .position(|w| w == SYSTEM_CALL_AND_RETURN)?;
+        Some(mapping.start + found as u64)
+    })
+}

@@ -1,0 +1,364 @@
+//! `dwell record --locks`: the lock operations of the recorded processes, counted inside of them.
+use anyhow::Context;
+use dwell_collector::{Recorder, clock_anchor};
+use dwell_locks::{AtEntry, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot};
+use dwell_recording::meta::{CountedProcess, HeldThreads};
+use dwell_recording::rows::{LockRow, lock_kind};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Between two readings of the totals: what a recorder that is killed can lose.
+const READ_EVERY: Duration = Duration::from_millis(900);
+
+/// How long a program that a process has become may take to load its libc.
+const LOADER_LIMIT: Duration = Duration::from_secs(2);
+
+/// The processes whose locks are being counted. Dropping it gives them their code back.
+pub struct Counting {
+    processes: Vec<Process>,
+    /// Processes that became another program then, which is to be attached to.
+    changed: Vec<(u32, Instant)>,
+    next_lock: u32,
+    next_reading: Instant,
+}
+
+struct Process {
+    /// None when they cannot be counted.
+    locks: Option<Locks>,
+    counted: CountedProcess,
+    since_ns: u64,
+    /// Number and last totals of each lock.
+    known: HashMap<Key, (u32, LockTotal)>,
+}
+
+/// Address and kind.
+type Key = (u64, Kind);
+
+fn key_of(total: &LockTotal) -> Key {
+    (total.address, total.kind)
+}
+
+impl Counting {
+    /// Attaches to processes that run. One that cannot be counted is recorded all the same.
+    pub fn of_running(recorder: &mut Recorder, pids: &[u32]) -> Counting {
+        let processes = pids.iter().map(|&pid| Process::attach(recorder, pid));
+        let counting = Counting {
+            processes: processes.collect(),
+            changed: Vec::new(),
+            next_lock: 0,
+            next_reading: Instant::now() + READ_EVERY,
+        };
+        recorder.set_counted(counting.told());
+        counting
+    }
+
+    /// Lets the launched command of a recorder run, and attaches to it before it executes anything of
+    /// its own.
+    pub fn of_launched(recorder: &mut Recorder) -> anyhow::Result<Counting> {
+        let pid = recorder.launched_pid().context("no command is launched")?;
+        let expected = AtEntry::expect(pid as i32);
+        recorder.go()?;
+        let held = expected.and_then(AtEntry::held);
+        let mut counting = Counting::of_running(recorder, &[pid]);
+        let begun = held.and_then(|held| held.map(Held::begin).transpose());
+        match begun {
+            Ok(Some(())) => {}
+            Ok(None) => counting.note(recorder, "what it did before it was attached to"),
+            Err(error) => counting.note(recorder, &format!("some of its beginning: {error}")),
+        }
+        Ok(counting)
+    }
+
+    fn note(&mut self, recorder: &mut Recorder, missed: &str) {
+        for process in &mut self.processes {
+            process.counted.missed.push(missed.to_owned());
+        }
+        recorder.set_counted(self.told());
+    }
+
+    fn told(&self) -> Vec<CountedProcess> {
+        self.processes.iter().map(|p| p.counted.clone()).collect()
+    }
+
+    /// Hands the recorder what has changed, about once a second. Call it often: a process that has
+    /// become another program is attached to anew.
+    pub fn update(&mut self, recorder: &mut Recorder) {
+        self.follow(recorder);
+        if Instant::now() < self.next_reading {
+            return;
+        }
+        self.next_reading = Instant::now() + READ_EVERY;
+        for process in &mut self.processes {
+            let snapshot = process.locks.as_ref().and_then(Locks::snapshot);
+            if let Some(snapshot) = snapshot {
+                recorder.append_locks(process.changed(snapshot, &mut self.next_lock));
+            }
+        }
+        recorder.set_counted(self.told());
+    }
+
+    fn follow(&mut self, recorder: &mut Recorder) {
+        for process in &mut self.processes {
+            let Some(locks) = process.locks.take_if(|l| !l.is_attached()) else {
+                continue;
+            };
+            let last = process.let_go(locks);
+            let rows = last.map(|last| process.rows(last, &mut self.next_lock));
+            recorder.append_locks(rows.unwrap_or_default());
+            self.changed.push((process.counted.pid, Instant::now()));
+        }
+        for (pid, since) in std::mem::take(&mut self.changed) {
+            if !runs_a_program(pid) {
+                continue; // it has ended
+            }
+            let mut process = Process::attach(recorder, pid);
+            if process.locks.is_none() && since.elapsed() < LOADER_LIMIT {
+                self.changed.push((pid, since));
+                continue;
+            }
+            process.miss("what it did as this program before it was attached to");
+            self.processes.push(process);
+        }
+    }
+
+    /// Lets go of the processes and hands over the last totals; returns what a person should know.
+    pub fn finish(mut self, recorder: &mut Recorder) -> Vec<String> {
+        let mut notes = Vec::new();
+        for process in &mut self.processes {
+            if let Some(locks) = process.locks.take() {
+                let last = process.let_go(locks);
+                let rows = last.map(|last| process.rows(last, &mut self.next_lock));
+                recorder.append_locks(rows.unwrap_or_default());
+            }
+            notes.extend(process.notes());
+        }
+        recorder.set_counted(self.told());
+        notes
+    }
+}
+
+impl Process {
+    fn attach(recorder: &mut Recorder, pid: u32) -> Process {
+        let mut counted = CountedProcess {
+            process: recorder.process_of(pid).unwrap_or_default(),
+            pid,
+            ..CountedProcess::default()
+        };
+        let locks = match Locks::attach(pid as i32) {
+            Ok(locks) => {
+                counted.libc = name_of(locks.libc()).to_owned();
+                counted.attach = held(locks.pause());
+                counted.missed = missed(&locks);
+                recorder.set_own_code(counted.process, locks.code());
+                Some(locks)
+            }
+            Err(error) => {
+                counted.missed.push(error.to_string());
+                None
+            }
+        };
+        Process {
+            locks,
+            counted,
+            since_ns: clock_anchor().boottime_ns,
+            known: HashMap::new(),
+        }
+    }
+
+    fn let_go(&mut self, locks: Locks) -> Option<Snapshot> {
+        let outlive = locks.outlive_process();
+        match locks.detach() {
+            Ok((last, restored)) => {
+                let has_ended = restored.pause.times == 0;
+                if has_ended && !outlive {
+                    self.miss("what it did in its last second: it ended, and its counts with it");
+                }
+                self.counted.detach = (!has_ended).then(|| held(restored.pause));
+                last
+            }
+            Err(error) => {
+                self.miss(&format!("what it did in its last second: {error}"));
+                None
+            }
+        }
+    }
+
+    fn miss(&mut self, what: &str) {
+        self.counted.missed.push(what.to_owned());
+    }
+
+    /// The locks whose totals have changed.
+    fn changed(&mut self, snapshot: Snapshot, next_lock: &mut u32) -> Vec<LockRow> {
+        let is_new = |known: &HashMap<Key, (u32, LockTotal)>, total: &LockTotal| {
+            known
+                .get(&key_of(total))
+                .is_none_or(|(_, last)| last != total)
+        };
+        let changed = snapshot.locks.iter().filter(|t| is_new(&self.known, t));
+        let changed = Snapshot {
+            locks: changed.copied().collect(),
+            ..snapshot
+        };
+        self.rows(changed, next_lock)
+    }
+
+    fn rows(&mut self, snapshot: Snapshot, next_lock: &mut u32) -> Vec<LockRow> {
+        self.counted.forgotten = snapshot.forgotten;
+        let until_ns = clock_anchor().boottime_ns;
+        let row = |total: &LockTotal| {
+            let known = self.known.entry(key_of(total)).or_insert_with(|| {
+                *next_lock += 1;
+                (*next_lock - 1, *total)
+            });
+            known.1 = *total;
+            LockRow {
+                lock: known.0,
+                process: self.counted.process,
+                since_ns: self.since_ns,
+                until_ns,
+                ..row(total, &self.counted.libc)
+            }
+        };
+        snapshot.locks.iter().map(row).collect()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let counted = &self.counted;
+        let pid = counted.pid;
+        if counted.libc.is_empty() {
+            return vec![format!(
+                "the locks of process {pid} are not counted: {}",
+                counted.missed.join("; ")
+            )];
+        }
+        let mut pauses = format!("{} to attach", pause(&counted.attach));
+        if let Some(detach) = &counted.detach {
+            pauses.push_str(&format!(", {} to detach", pause(detach)));
+        }
+        let mut notes = vec![format!("counting locks held process {pid} for {pauses}")];
+        if !counted.missed.is_empty() {
+            notes.push(format!(
+                "not counted of process {pid}: {}",
+                counted.missed.join("; ")
+            ));
+        }
+        notes
+    }
+}
+
+fn runs_a_program(pid: u32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+}
+
+fn pause(held: &HeldThreads) -> String {
+    let ms = held.longest_ns as f64 / 1e6;
+    match held.times {
+        0 | 1 => format!("{ms:.2} ms"),
+        times => format!("{ms:.2} ms at most, {times} times,"),
+    }
+}
+
+fn held(pause: Pause) -> HeldThreads {
+    HeldThreads {
+        longest_ns: pause.longest.as_nanos() as u64,
+        times: pause.times,
+        threads: pause.threads as u32,
+    }
+}
+
+/// What of libc could not be hooked, a function at a time.
+fn missed(locks: &Locks) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    for missed in locks.missed() {
+        let part = if missed.is_entry { "entry" } else { "returns" };
+        let text = format!(
+            "{}, {part} of the part at {:#x}: {}",
+            missed.function, missed.address, missed.refusal
+        );
+        if !told.contains(&text) {
+            told.push(text);
+        }
+    }
+    told
+}
+
+fn name_of(libc: Libc) -> &'static str {
+    match libc {
+        Libc::Glibc { .. } => "glibc",
+        Libc::Musl => "musl",
+        Libc::Unknown => "unknown",
+    }
+}
+
+fn row(total: &LockTotal, libc: &str) -> LockRow {
+    let (kind, mutex_type) = match total.kind {
+        Kind::Mutex { .. } => (lock_kind::MUTEX, mutex_type(total.kind)),
+        Kind::UnknownMutex => (lock_kind::MUTEX, String::new()),
+        Kind::Read => (lock_kind::READ, String::new()),
+        Kind::Write => (lock_kind::WRITE, String::new()),
+        Kind::Spin => (lock_kind::SPIN, String::new()),
+        Kind::Condition => (lock_kind::CONDITION, String::new()),
+        Kind::Barrier => (lock_kind::BARRIER, String::new()),
+        Kind::Semaphore => (lock_kind::SEMAPHORE, String::new()),
+    };
+    LockRow {
+        address: total.address,
+        kind: kind.to_owned(),
+        mutex_type,
+        acquired: total.acquired,
+        contended: knows_contention(total.kind, libc).then_some(total.contended),
+        try_fails: total.try_fails,
+        timeouts: total.timeouts,
+        nested: total.nested,
+        ..LockRow::default()
+    }
+}
+
+fn mutex_type(kind: Kind) -> String {
+    let Kind::Mutex {
+        of_type,
+        is_robust,
+        inherits,
+        protects,
+    } = kind
+    else {
+        return String::new();
+    };
+    let mut text = String::from(match of_type {
+        MutexType::Normal => "normal",
+        MutexType::Recursive => "recursive",
+        MutexType::ErrorChecking => "error_checking",
+        MutexType::Adaptive => "adaptive",
+    });
+    let attributes = [
+        (is_robust, " robust"),
+        (inherits, " inherit"),
+        (protects, " protect"),
+    ];
+    text.extend(
+        attributes
+            .iter()
+            .filter(|(has, _)| *has)
+            .map(|(_, name)| *name),
+    );
+    text
+}
+
+/// Whether the agent sees that a lock of this kind is not free: of mutexes always, of others in glibc,
+/// whose words it knows.
+fn knows_contention(kind: Kind, libc: &str) -> bool {
+    match kind {
+        Kind::Mutex { .. } => true,
+        Kind::Read | Kind::Write | Kind::Semaphore => libc == "glibc",
+        // Where spin locks are hooked, the attempt is over.
+        Kind::UnknownMutex | Kind::Spin | Kind::Condition | Kind::Barrier => false,
+    }
+}
+
+/// What starting a recording with counts came to.
+pub fn start(recorder: &mut Recorder, pids: &[u32]) -> anyhow::Result<Counting> {
+    match recorder.launched_pid() {
+        Some(_) => Counting::of_launched(recorder),
+        None => Ok(Counting::of_running(recorder, pids)),
+    }
+}

@@ -1,0 +1,528 @@
+//! `dwell record --locks`: what is counted is what the programs say they did, however the recording or
+//! the program ends, and the program gets its own code back.
+#![allow(clippy::duplicate_mod)] // both helpers find the programs by the same file
+mod common;
+#[path = "../../dwell-patch/tests/common/mod.rs"]
+mod puppets;
+
+use common::*;
+use dwell_recording::Tables;
+use dwell_recording::rows::StackRow;
+use dwell_report::{LocksAnswer, Options};
+use puppets::{Puppet, assert_pristine};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// Acquisitions, nested ones, failed tries, timeouts; by address.
+type Counts = BTreeMap<u64, [u64; 4]>;
+
+/// What a program says.
+fn told(answer: &Value) -> Counts {
+    let locks = answer.as_object().expect("an object").iter();
+    locks
+        .map(|(address, counts)| {
+            let address = u64::from_str_radix(address.trim_start_matches("0x"), 16);
+            let count = |n: usize| counts[n].as_u64().expect("a count");
+            (address.expect("an address"), std::array::from_fn(count))
+        })
+        .collect()
+}
+
+/// What was counted of the locks that a program tells of.
+fn counted(tables: &Tables, of: &Counts) -> Counts {
+    let mut counts: Counts = of.keys().map(|lock| (*lock, [0; 4])).collect();
+    for lock in &tables.locks {
+        if let Some(sums) = counts.get_mut(&lock.address) {
+            let more = [lock.acquired, lock.nested, lock.try_fails, lock.timeouts];
+            for (sum, more) in sums.iter_mut().zip(more) {
+                *sum += more;
+            }
+        }
+    }
+    counts
+}
+
+/// The rise of every count.
+fn rise(from: &Counts, to: &Counts) -> Counts {
+    let of = |lock: &u64, n: usize| to[lock][n] - from[lock][n];
+    to.keys()
+        .map(|lock| (*lock, std::array::from_fn(|n| of(lock, n))))
+        .collect()
+}
+
+#[track_caller]
+fn assert_same(got: &Counts, wanted: &Counts) {
+    let differ = wanted.iter().filter(|(lock, n)| got[lock] != **n);
+    let lines: Vec<String> = differ
+        .map(|(lock, n)| format!("{lock:#x}: {:?}, not {n:?}", got[lock]))
+        .collect();
+    assert!(lines.is_empty(), "{}", lines.join("\n"));
+}
+
+fn sum(counts: &Counts, which: usize) -> u64 {
+    counts.values().map(|c| c[which]).sum()
+}
+
+/// A recording of a running process that counts its locks.
+struct Recording {
+    dwell: Running,
+    path: String,
+}
+
+impl Recording {
+    /// Returns when it counts.
+    fn start(scratch: &Scratch, pids: &[i32]) -> Recording {
+        let path = scratch.file("x.dwell");
+        let mut command = dwell(&["record", "-q", "--locks", "-o", &path]);
+        for pid in pids {
+            command.arg("-p").arg(pid.to_string());
+        }
+        let dwell = Running::start(&mut command);
+        let begin = Instant::now();
+        // A segment is closed a while after attaching.
+        while std::fs::read_to_string(format!("{path}/meta.json"))
+            .map_or(true, |meta| !meta.contains("\"libc\": \"glibc\""))
+        {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it attaches");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Recording { dwell, path }
+    }
+
+    fn interrupt(self) -> Tables {
+        self.dwell.signal(libc::SIGINT);
+        self.dwell.end();
+        load(&self.path)
+    }
+}
+
+fn is_patched(pid: i32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("maps");
+    maps.contains("/dev/zero")
+}
+
+/// Ctrl-C in the middle of everything: the counts are those of the program between its parks.
+#[test]
+#[ignore = "needs root"]
+fn a_running_process_is_counted_exactly_and_let_go() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("mutexes", &["2"]);
+    let before = told(&target.tell("p"));
+    let recording = Recording::start(&scratch, &[target.pid()]);
+    assert!(is_patched(target.pid()));
+    target.run();
+    std::thread::sleep(Duration::from_millis(500));
+    let after = told(&target.tell("p"));
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.run();
+    target.finish();
+
+    let wanted = rise(&before, &after);
+    assert_same(&counted(&tables, &wanted), &wanted);
+    for which in 0..4 {
+        assert!(sum(&wanted, which) > 0, "{which}: the program does that");
+    }
+    let [told] = &tables.meta.counted[..] else {
+        panic!("{:?}", tables.meta.counted);
+    };
+    assert_eq!(
+        (told.pid as i32, told.libc.as_str()),
+        (target_pid(&tables), "glibc")
+    );
+    let detach = told.detach.expect("it lived on");
+    assert!(told.attach.times > 0 && detach.times > 0);
+    assert!(told.attach.threads > 8 && told.attach.longest_ns > 0 && detach.longest_ns > 0);
+    println!("held: {:?}, {detach:?}", told.attach);
+    assert_kinds(&tables);
+}
+
+fn target_pid(tables: &Tables) -> i32 {
+    let process = tables.meta.counted[0].process;
+    let row = tables.processes.iter().find(|p| p.process == process);
+    row.expect("it is a process of the recording").pid as i32
+}
+
+/// What `mutexes` has of each kind.
+fn assert_kinds(tables: &Tables) {
+    let types: Vec<&str> = tables
+        .locks
+        .iter()
+        .filter(|l| l.kind == "mutex" && l.acquired > 0)
+        .map(|l| l.mutex_type.as_str())
+        .collect();
+    for wanted in [
+        "normal",
+        "recursive",
+        "error_checking",
+        "normal robust",
+        "normal inherit",
+    ] {
+        assert!(types.contains(&wanted), "{wanted}: {types:?}");
+    }
+    let (start, end) = (tables.meta.start_ns, tables.meta.end_ns);
+    for lock in &tables.locks {
+        assert!(start < lock.since_ns && lock.since_ns < lock.until_ns && lock.until_ns <= end);
+        assert!(lock.contended.expect("known of mutexes") <= lock.acquired);
+    }
+}
+
+/// A program that ends by itself is counted from its first instruction to its end.
+#[test]
+#[ignore = "needs root"]
+fn a_launched_command_is_counted_from_its_first_instruction_to_its_end() {
+    const PAIRS: u64 = 3_000_001;
+    let scratch = Scratch::new();
+    let path = scratch.file("x.dwell");
+    for name in ["mutexes", "mutexes-static"] {
+        let mut command = dwell(&["record", "-q", "--locks", "-o", &path, "--"]);
+        command.args([program(name).as_str(), "3", &PAIRS.to_string()]);
+        let output = answered(&mut command, b"rq");
+        let told =
+            told(&serde_json::from_str(output.lines().nth(1).expect("counts")).expect("JSON"));
+        let tables = load(&path);
+        let mut got = counted(&tables, &told);
+        // The first one in `main`, which the program does not count.
+        let only: Vec<u64> = (got
+            .iter()
+            .filter(|(lock, c)| c[0] == 1 && told[lock][0] == 0))
+        .map(|(lock, _)| *lock)
+        .collect();
+        assert_eq!(only.len(), 1, "{name}: what main does first");
+        got.insert(only[0], [0; 4]);
+        assert_same(&got, &told);
+        assert_eq!(sum(&got, 0), 3 * PAIRS, "{name}");
+        let counted = &tables.meta.counted[0];
+        assert_eq!((counted.detach, counted.forgotten), (None, 0), "{name}");
+    }
+}
+
+/// What a command prints that reads `input`.
+fn answered(command: &mut std::process::Command, input: &[u8]) -> String {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("dwell runs");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input)
+        .expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{command:?}: {}", output.status);
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A process that is killed takes nothing with it; nor does a program that becomes another one.
+#[test]
+#[ignore = "needs root"]
+fn a_killed_process_has_been_counted_to_its_end() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("mutexes", &["2"]);
+    let before = told(&target.tell("p"));
+    let recording = Recording::start(&scratch, &[target.pid()]);
+    target.run();
+    std::thread::sleep(Duration::from_millis(300));
+    let after = told(&target.tell("p"));
+    drop(target); // by SIGKILL
+    recording.dwell.end();
+    let tables = load(&recording.path);
+    let wanted = rise(&before, &after);
+    assert_same(&counted(&tables, &wanted), &wanted);
+    assert_eq!(tables.meta.counted[0].detach, None);
+}
+
+/// A dwell that is killed leaves a process that goes on, a recording that opens, and counts that are at
+/// most a second old; the next dwell can count and restores everything.
+#[test]
+#[ignore = "needs root"]
+fn a_killed_dwell_leaves_counts_and_a_sound_process() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("mutexes", &["2"]);
+    let before = told(&target.tell("p"));
+    let recording = Recording::start(&scratch, &[target.pid()]);
+    target.run();
+    std::thread::sleep(Duration::from_millis(300));
+    let after = told(&target.tell("p"));
+    std::thread::sleep(Duration::from_millis(2500));
+    recording.dwell.signal(libc::SIGKILL);
+    let Recording { dwell, path } = recording;
+    drop(dwell);
+    let wanted = rise(&before, &after);
+    assert_same(&counted(&load(&path), &wanted), &wanted);
+    target.run();
+    std::thread::sleep(Duration::from_millis(50));
+
+    let before = told(&target.tell("p"));
+    let second = Scratch::new();
+    let again = Recording::start(&second, &[target.pid()]);
+    target.run();
+    std::thread::sleep(Duration::from_millis(100));
+    let after = told(&target.tell("p"));
+    let tables = again.interrupt();
+    assert_pristine(target.pid());
+    let wanted = rise(&before, &after);
+    assert_same(&counted(&tables, &wanted), &wanted);
+    target.run();
+    target.finish();
+}
+
+/// Two processes at once, one of which cannot be counted: it is recorded all the same, and named.
+#[test]
+#[ignore = "needs root"]
+fn what_cannot_be_counted_is_named() {
+    let scratch = Scratch::new();
+    let target = Puppet::start("counted", &["2"]);
+    let sleeper = Running::start(std::process::Command::new("sleep").arg("600"));
+    let path = scratch.file("x.dwell");
+    let mut command = dwell(&["record", "--locks", "--duration", "1s", "-o", &path]);
+    for pid in [target.pid() as u32, sleeper.pid()] {
+        command.arg("-p").arg(pid.to_string());
+    }
+    let output = command.output().expect("dwell runs");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    assert!(stderr.contains("held process"), "{stderr}");
+    let tables = load(&path);
+    assert_eq!(tables.meta.counted.len(), 2);
+    assert!(tables.locks.iter().any(|l| l.acquired > 1000));
+    assert_pristine(target.pid());
+    assert_pristine(sleeper.pid() as i32);
+
+    // A program without a libc.
+    if std::path::Path::new(&programs().join("gohot")).exists() {
+        let path = scratch.file("go.dwell");
+        let mut command = dwell(&["record", "--locks", "--duration", "1s", "-o", &path, "--"]);
+        let output = command.arg(program("gohot")).output().expect("dwell runs");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains("are not counted: "), "{stderr}");
+        let tables = load(&path);
+        assert_eq!(
+            (tables.meta.counted[0].libc.as_str(), tables.locks.len()),
+            ("", 0)
+        );
+        assert!(tables.meta.counted[0].missed[0].contains("pthread_mutex_lock"));
+    }
+}
+
+/// A shell that becomes another program, as wrappers do: that one is counted from a moment on.
+#[test]
+#[ignore = "needs root"]
+fn a_process_that_becomes_another_program_is_counted_on() {
+    let scratch = Scratch::new();
+    let path = scratch.file("x.dwell");
+    let mut command = dwell(&["record", "-q", "--locks", "-o", &path, "--", "sh", "-c"]);
+    let script = format!("read first; exec {} 2", program("counted"));
+    let mut child = command
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("dwell runs");
+    let mut input = child.stdin.take().expect("piped");
+    std::thread::sleep(Duration::from_millis(300));
+    input.write_all(b"go\n").expect("it reads");
+    std::thread::sleep(Duration::from_millis(1500));
+    input.write_all(b"q").expect("it reads");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}", output.status);
+    let tables = load(&path);
+    let [shell, program] = &tables.meta.counted[..] else {
+        panic!("{:?}", tables.meta.counted);
+    };
+    assert_eq!((shell.pid, shell.process), (program.pid, program.process));
+    assert_eq!((program.libc.as_str(), program.detach), ("glibc", None));
+    let first = &program.missed.last().expect("its beginning");
+    assert!(first.contains("before it was attached to"), "{first}");
+    let most = tables.locks.iter().max_by_key(|l| l.acquired);
+    let most = most.expect("counts");
+    assert!(most.acquired > 10_000 && most.kind == "mutex", "{most:?}");
+}
+
+// ---- locks of the kernel ----
+
+/// Waits for locks of the kernel, against perf's count of the same events: a program meets at them while
+/// both look.
+fn kernel_mistakes() -> BTreeMap<String, String> {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("kernellocks", &["30000"]);
+    let counts = scratch.file("perf");
+    let mut perf = std::process::Command::new("perf");
+    perf.args(["stat", "-x,", "-e", "lock:contention_end", "-o", &counts]);
+    let perf = Running::start(perf.arg("-p").arg(target.pid().to_string()));
+    std::thread::sleep(Duration::from_millis(500));
+    let recording = Recording::start(&scratch, &[target.pid()]);
+    target.run();
+    let path = recording.path.clone();
+    let tables = recording.interrupt();
+    perf.signal(libc::SIGINT);
+    let begin = Instant::now();
+    let counted = loop {
+        let text = std::fs::read_to_string(&counts).unwrap_or_default();
+        let line = text.lines().find(|l| l.contains("contention_end"));
+        if let Some(count) = line.and_then(|l| l.split(',').next()?.parse::<u64>().ok()) {
+            break count;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(10), "perf: {text}");
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    drop(perf);
+    target.finish();
+
+    let answer = LocksAnswer::build(&tables, &Options::default());
+    let kernel = answer.kernel.expect("recorded");
+    println!(
+        "{path}: {} waits, {} ns; perf: {counted}",
+        kernel.waits, kernel.waited_ns
+    );
+    assert_eq!(kernel.lost, tables.meta.losses["kernel_lock_waits"]);
+    assert_eq!(
+        kernel.waits + kernel.lost,
+        tables.meta.produced["kernel_lock_waits"]
+    );
+    let sum: u64 = tables.kernel_locks.iter().map(|l| l.waited_ns).sum();
+    assert_eq!(sum, kernel.waited_ns);
+    for (kind, caller) in [("rwsem write", "map"), ("mutex", "pipe")] {
+        let is_it = |p: &&dwell_report::answer::KernelLockPlace| {
+            p.kind == kind && p.caller.as_ref().is_some_and(|c| c.contains(caller))
+        };
+        let place = kernel.places.iter().find(is_it);
+        let place = place.unwrap_or_else(|| panic!("{kind}: {:?}", kernel.places));
+        assert!(place.waits > 0 && place.max_ns >= place.mean_ns && place.mean_ns > 0);
+        assert!(place.frames.iter().all(|f| f.kernel) && place.frames.len() > 1);
+    }
+    let mut wrong = BTreeMap::new();
+    if counted < 100 || !near(kernel.waits, counted, 0.03, 5) {
+        wrong.insert(
+            "waits".to_owned(),
+            format!("{}, perf: {counted}", kernel.waits),
+        );
+    }
+    wrong
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waits_for_locks_of_the_kernel_are_those_that_perf_counts() {
+    if installed("perf") {
+        wrong_every_time("kernel locks", kernel_mistakes);
+    }
+}
+
+// ---- a real one ----
+
+/// Stacks of threads that ran our code go on behind it.
+fn assert_stacks_pass_through_us(tables: &Tables) {
+    let is_ours = |frame: &u32| {
+        let row = tables.frames.iter().find(|f| f.frame == *frame);
+        row.is_some_and(|f| f.module == "[dwell]")
+    };
+    let stack_of = |id: u32| tables.stacks.iter().find(|s| s.stack == id);
+    let samples = tables.samples.iter().filter(|s| s.state == "running");
+    let stacks: Vec<&StackRow> = samples.filter_map(|s| stack_of(s.stack)).collect();
+    let (ours, rest): (Vec<&StackRow>, Vec<&StackRow>) =
+        stacks.iter().partition(|s| s.frames.iter().any(is_ours));
+    let whole = ours.iter().filter(|s| s.end == "complete").count();
+    println!(
+        "{} stacks of {} pass through us, {whole} are complete",
+        ours.len(),
+        stacks.len()
+    );
+    assert!(!ours.is_empty() && !rest.is_empty());
+    assert!(whole * 10 >= ours.len() * 9, "{whole} of {}", ours.len());
+    assert!(
+        ours.iter()
+            .all(|s| s.frames.len() > 1 || s.end != "complete")
+    );
+}
+
+/// Memcached under load, counted while it serves: the lock that costs most has a name, those who waited
+/// for it, those who released it, and its operations; memcached never errs and gets its code back.
+#[test]
+#[ignore = "needs root"]
+fn the_worst_lock_of_a_busy_memcached_is_told_while_it_serves() {
+    if !installed("memcached") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let socket = scratch.file("socket");
+    let mut server = std::process::Command::new("memcached");
+    server.args(["-u", "root", "-t", "4", "-s", &socket]);
+    let mut server = Running::start(&mut server);
+    let begin = Instant::now();
+    while !std::path::Path::new(&socket).exists() {
+        assert!(begin.elapsed() < Duration::from_secs(20) && !server.ended());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let load = |seconds: &str| {
+        let mut command = std::process::Command::new(program("cacheload"));
+        command.args([socket.as_str(), seconds, "8"]);
+        command.stdout(Stdio::piped()).spawn().expect("it starts")
+    };
+    let busy = load("6");
+    std::thread::sleep(Duration::from_millis(500));
+    let pid = server.pid().to_string();
+    let recorded = record(&scratch, &["--locks", "--duration", "3s", "-p", &pid]);
+    assert_pristine(server.pid() as i32);
+    let served = busy.wait_with_output().expect("it ends");
+    assert!(served.status.success(), "every answer was right");
+    assert!(
+        load("0.2").wait().expect("it ends").success(),
+        "it serves on"
+    );
+    assert!(!server.ended());
+
+    let tables = &recorded.tables;
+    let told = &tables.meta.counted[0];
+    println!(
+        "held: {:?}, {:?}",
+        told.attach,
+        told.detach.expect("it serves on")
+    );
+    assert_stacks_pass_through_us(tables);
+    let answer = LocksAnswer::build(tables, &Options::default());
+    let counts = answer.lock_counts.as_ref().expect("counted");
+    assert!(
+        counts.acquired > 100_000 && counts.unwaited_locks > 0,
+        "{counts:?}"
+    );
+    let worst = answer.locks.first().expect("threads waited for a lock");
+    let names = (
+        worst.process.as_str(),
+        worst.runtime.as_str(),
+        worst.kind.as_str(),
+    );
+    assert_eq!(names, ("memcached", "glibc", "mutex"));
+    assert!(
+        worst.acquired > Some(1000) && worst.contended > Some(0),
+        "{worst:?}"
+    );
+    assert!(worst.acquired >= worst.contended && worst.waited_share < Some(1.0));
+    let is_its = |frames: &[dwell_report::answer::Frame]| {
+        frames.iter().any(|f| f.function.contains("memcached"))
+    };
+    assert!(is_its(&worst.waiters[0].frames), "{:?}", worst.waiters);
+    assert!(is_its(&worst.blame[0].frames), "{:?}", worst.blame);
+    assert_eq!(worst.blame[0].waker.kind, "thread", "{:?}", worst.blame);
+    let output = dwell(&["locks", &recorded.path])
+        .output()
+        .expect("dwell runs");
+    let text = String::from_utf8(output.stdout).expect("text");
+    // As wide as the terminal is, lines are broken anywhere.
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for wanted in [
+        "acquisitions of",
+        "No thread waited for",
+        "not free",
+        "released by",
+        "a single waiter is not seen",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
