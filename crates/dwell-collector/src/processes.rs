@@ -25,6 +25,9 @@ pub struct Process {
     followed: bool,
     dirty: bool,
     space_dirty: bool,
+    mappings_wanted: bool,
+    /// When they were last read anew, ns.
+    mappings_read_at: u64,
 }
 
 /// All processes.
@@ -138,6 +141,8 @@ impl Processes {
             followed: false,
             dirty: true,
             space_dirty: false,
+            mappings_wanted: false,
+            mappings_read_at: 0,
         });
         id
     }
@@ -310,6 +315,34 @@ impl Processes {
         let pid = self.get(id).row.pid;
         for event in address_space::read_maps(pid) {
             self.map(programs, modules, id, &MapEvent { time, ..event })?;
+        }
+        Ok(())
+    }
+
+    /// A stack of the process leads to where nothing is known to be mapped: a report may have been lost.
+    pub fn mappings_wanted(&mut self, id: u32) {
+        self.processes[id as usize].mappings_wanted = true;
+    }
+
+    /// Reads again what is mapped in processes where something seems to be missing, or in all of them.
+    pub fn find_missing(
+        &mut self,
+        programs: &Programs,
+        modules: &mut Modules,
+        all: bool,
+        now: u64,
+    ) -> Result<(), CollectError> {
+        const NOT_BEFORE_NS: u64 = 1_000_000_000;
+        let wanted = |id: &u32| {
+            let process = &self.processes[*id as usize];
+            all || process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS
+        };
+        let wanted: Vec<u32> = self.by_pid.values().copied().filter(wanted).collect();
+        for id in wanted {
+            let process = &mut self.processes[id as usize];
+            process.mappings_wanted = false;
+            process.mappings_read_at = now;
+            self.map_all(programs, modules, id, now)?;
         }
         Ok(())
     }

@@ -393,6 +393,10 @@ impl Recorder {
         let mut bytes = bytes;
         bytes.clear();
         *self.ring_bytes.borrow_mut() = bytes;
+        let State {
+            processes, modules, ..
+        } = &mut self.state;
+        processes.find_missing(&self.programs, modules, reports.lost > 0, now)?;
         self.state
             .processes
             .publish(&self.programs, &self.state.modules)

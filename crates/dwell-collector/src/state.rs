@@ -333,6 +333,9 @@ impl State {
                     {
                         end = walked.end;
                         self.push_walked(id, &walked, &mut frames);
+                        if end == StackEnd::NoMapping {
+                            self.processes.mappings_wanted(id);
+                        }
                     }
                     _ => self.push_pcs(id, trail.user(), &mut frames),
                 }

@@ -475,3 +475,57 @@ fn top_of_the_whole_system_and_of_nobody() {
     top.signal(libc::SIGINT);
     top.end().good();
 }
+
+/// Maps and unmaps code on SIGUSR1, more often than the reports of it find room, then loads a library and
+/// computes in it.
+const MAPS_A_LOT: &str = "
+import mmap, os, signal
+signal.signal(signal.SIGUSR1, lambda *_: None)
+print('ready', flush=True)
+signal.pause()
+for _ in range(20000):
+    mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_EXEC).close()
+import bz2
+data = os.urandom(1 << 20)
+print('loaded', flush=True)
+while True: bz2.compress(data)
+";
+
+/// A recorder that is stopped meanwhile never hears of the library; it finds it all the same.
+#[test]
+#[ignore = "needs root"]
+fn mappings_whose_reports_are_lost_are_found() {
+    if !installed("/usr/bin/python3") {
+        return;
+    }
+    let folder = Scratch::new();
+    let mut target = Process::start(Command::new("/usr/bin/python3").args(["-c", MAPS_A_LOT]));
+    target.wait_for_output("ready");
+    let pid = target.pid().to_string();
+    let mut recorder = recorder(&folder, &["-q", "-p", &pid, "--duration", "8s"]);
+    until("it records", || {
+        folder.join("x.dwell/samples-0000.parquet").exists()
+    });
+    recorder.signal(libc::SIGSTOP);
+    target.signal(libc::SIGUSR1);
+    target.wait_for_output("loaded");
+    recorder.signal(libc::SIGCONT);
+    let known_from = boottime_ns() + 2_500_000_000;
+    recorder.end().good();
+    let tables = load(folder.join("x.dwell"));
+    let loaded = |m: &&dwell_recording::rows::MappingRow| m.path.contains("libbz2");
+    assert!(tables.mappings.iter().any(|m| loaded(&m)), "the library");
+    let late = tables.samples.iter().filter(|s| s.time_ns > known_from);
+    let (mut complete, mut all) = (0, 0);
+    for sample in late {
+        let stack = tables.stacks.iter().find(|s| s.stack == sample.stack);
+        all += 1;
+        complete += usize::from(stack.is_some_and(|s| s.end == "complete"));
+    }
+    assert!(
+        all > 100 && complete * 100 >= all * 95,
+        "{complete} of {all}"
+    );
+    let lost = tables.meta.losses["mapping_reports"];
+    eprintln!("{lost} reports were lost");
+}
