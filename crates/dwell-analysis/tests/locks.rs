@@ -544,7 +544,7 @@ fn counts_belong_to_the_lock_at_their_address() {
             (0x2008, "wait", ["main", "mystery"]),
             (0x3028, "wait_bitset", ["main", "pthread_cond_wait"]),
         ] {
-            let site = builder.site(thread, "lock", "futex", "");
+            let site = builder.site(thread, "lock", "futex", functions[1]);
             builder.on_futex(site, address, operation, false);
             builder.waited(site, 5 * MS, 0, 2);
             let stack = builder.stack(&functions);
