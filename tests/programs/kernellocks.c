@@ -1,7 +1,7 @@
 /*
  * kernellocks: threads that meet at locks of the kernel: some map and unmap memory (the process' mmap_lock, a
  * read-write semaphore), some write to one pipe (its mutex). On `r` each does ROUNDS of that and a line is
- * printed when all have; `q` ends.
+ * printed when all have; `q` ends. (Half the rounds for the writers.)
  *
  * Usage: kernellocks ROUNDS
  */
@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 enum { THREADS = 4, PAGE = 4096, LENGTH = 16 * PAGE };
+/* Of one write: copied while the pipe's mutex is held. */
+enum { CHUNK = 16 * PAGE, WRITES_IN = 2 };
 
 static int rounds, ends[2];
 
@@ -30,8 +32,8 @@ static void *maps(void *unused)
 
 static void *writes(void *unused)
 {
-	static const char bytes[PAGE];
-	for (int i = 0; i < rounds; i++)
+	static const char bytes[CHUNK];
+	for (int i = 0; i < rounds / WRITES_IN; i++)
 		if (write(ends[1], bytes, sizeof bytes) != sizeof bytes)
 			abort();
 	return unused;
@@ -39,8 +41,8 @@ static void *writes(void *unused)
 
 static void *reads(void *unused)
 {
-	char bytes[PAGE];
-	for (long left = (long)THREADS * rounds * PAGE; left > 0;) {
+	static char bytes[CHUNK];
+	for (long left = (long)THREADS * (rounds / WRITES_IN) * CHUNK; left > 0;) {
 		ssize_t got = read(ends[0], bytes, sizeof bytes);
 		if (got <= 0)
 			abort();
