@@ -514,15 +514,30 @@ impl Recorder {
     /// its sums are complete.
     fn settle(&mut self) -> Result<(), CollectError> {
         let deadline = Instant::now() + Duration::from_millis(50);
-        let alive = |state: &State, pid: u32| state.processes.id_of(pid).is_some();
-        while let Some(pid) = self.launched_pid() {
+        let gone = self.gone();
+        loop {
             self.pump()?;
-            if self.exit_code.is_none() || !alive(&self.state, pid) || Instant::now() > deadline {
-                break;
+            let seen = |pid: &u32| self.state.processes.id_of(*pid).is_none();
+            if gone.iter().all(seen) || Instant::now() > deadline {
+                return Ok(());
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Ok(())
+    }
+
+    /// The targets that have ended.
+    fn gone(&self) -> Vec<u32> {
+        match &self.options.target {
+            Target::Command(_) if self.exit_code.is_some() => {
+                self.launched_pid().into_iter().collect()
+            }
+            Target::Pids(pids) => {
+                let watched = pids.iter().zip(&self.watched);
+                let gone = watched.filter(|(_, fd)| is_readable(fd.as_raw_fd()));
+                gone.map(|(pid, _)| *pid).collect()
+            }
+            _ => Vec::new(),
+        }
     }
 
     fn take_kernel_locks(&mut self) -> Result<(), CollectError> {
