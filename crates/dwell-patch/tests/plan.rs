@@ -65,6 +65,46 @@ fn no_branch_leads_into_a_window() {
     }
 }
 
+// A `ret` whose jump also needs the padding behind it, inside of one function.
+std::arch::global_asm!(
+    ".section .text.padded_return, \"axR\"",
+    ".p2align 6",
+    ".globl padded_return",
+    ".type padded_return, @function",
+    "padded_return: ret",
+    "nop",
+    "nop",
+    "nop",
+    "nop",
+    "nop",
+    "ret",
+    ".size padded_return, . - padded_return",
+    ".text",
+);
+
+#[test]
+fn padding_that_a_jump_takes_is_not_taken_twice() {
+    let program = std::fs::read("/proc/self/exe").expect("this program");
+    let image = Image::parse(&program).expect("an ELF file");
+    let mut symbols = image.symbols();
+    let padded = symbols.find(|s| s.name == b"padded_return").expect("known");
+    let request = |place| Request {
+        function: padded.address,
+        place,
+    };
+    let places = (1..5).map(Place::Offset).chain([Place::Returns]);
+    let requests: Vec<Request> = places.map(request).collect();
+    let plan = plan::plan(&image, &requests);
+    assert!(!plan.refused.is_empty(), "there is room for all of them");
+    for pair in plan.windows.windows(2) {
+        assert!(
+            pair[0].inside().end <= pair[1].start(),
+            "{:x?}",
+            plan.windows
+        );
+    }
+}
+
 /// glibc's `pthread_mutex_lock` leaves most kinds of mutexes to a function without a name.
 #[test]
 fn parts_are_where_a_call_may_return() {

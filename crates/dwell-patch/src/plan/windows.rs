@@ -31,6 +31,19 @@ pub struct Site {
     pub place: Place,
 }
 
+impl Room {
+    /// Stated address past the bytes that it or its jump take.
+    fn end(&self, code: &[Instruction]) -> u64 {
+        end(&code[self.range.clone()])
+    }
+}
+
+/// Stated address past `displaced` and past the jump that replaces them.
+fn end(displaced: &[Instruction]) -> u64 {
+    let jump_end = displaced[0].ip() + JUMP_LEN as u64;
+    displaced[displaced.len() - 1].next_ip().max(jump_end)
+}
+
 impl Window {
     /// Stated address of the first byte.
     pub fn start(&self) -> u64 {
@@ -44,7 +57,7 @@ impl Window {
 
     /// What nobody may enter any more: all but the first byte.
     pub fn inside(&self) -> Range<u64> {
-        self.start() + 1..self.resume().max(self.start() + JUMP_LEN as u64)
+        self.start() + 1..end(&self.instructions)
     }
 }
 
@@ -117,13 +130,14 @@ fn lay_out_function(
         }
         let previous = rooms.last().map(|r| r.range.clone());
         match room(image, code, index, previous) {
-            Ok(range) if code[range.start].ip() < before => {
-                refused.push((request, Refusal::TooShort));
-            }
             Ok(range) => match rooms.last_mut() {
                 Some(last) if range.start == last.range.start => {
                     last.range = range;
                     last.points.push(point);
+                }
+                // A jump may also take the padding after a window, of which something is wanted here.
+                last if code[range.start].ip() < last.as_ref().map_or(before, |r| r.end(code)) => {
+                    refused.push((request, Refusal::TooShort));
                 }
                 _ => rooms.push(Room {
                     range,
