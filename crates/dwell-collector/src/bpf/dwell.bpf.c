@@ -23,6 +23,7 @@ static __always_inline long read_user(void *to, u32 n, u64 from)
 static __always_inline u64 *cells(u32 chunk);
 static __always_inline const struct ModuleTable *table(u32 index);
 #include "maps.h"
+#include "window.h"
 #include "unwind.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -152,7 +153,7 @@ static __always_inline u64 end_stay(struct thread *t, u64 now)
 	t->off_runnable = now - wake;
 	t->blocked += t->off_blocked;
 	t->runnable += t->off_runnable;
-	t->off_known = since != window.start; /* the kernel counts from before that */
+	t->off_known = !window_ahead(since); /* the kernel counts a stay that the window cuts from before it */
 	t->since = now;
 	end_sums(t);
 	leave_site(t, t->off_blocked, t->off_runnable);
@@ -205,7 +206,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 
 	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
-	if (t->exec_unknown || now == window.start) { /* what the kernel counted by its begin is not known */
+	if (t->exec_unknown || window_ahead(now)) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
 		t->exec_base = t->exec_seen - t->running;
@@ -240,7 +241,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 		now = t->since;
 	if (t->state == STATE_RUNNING)
 		left_unseen(t, next->se.sum_exec_runtime - t->exec_seen, now);
-	if (now == window.start)
+	if (window_ahead(now))
 		t->exec_unknown = 1;
 	since = t->since;
 	wake = end_stay(t, now);
@@ -267,11 +268,11 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			t->start = t->since = now;
 			t->wait = 1;
 		}
-		if (now != window.end)
+		if (!window_over(now))
 			switch_out(t, prev, preempt, prev_state, now);
 		if (prev_state & TASK_DEAD) {
 			t->ended = 1;
-			emit_thread(prev, t, now, now != window.end);
+			emit_thread(prev, t, now, !window_over(now));
 		}
 	}
 	t = thread_of(next);
@@ -280,7 +281,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			now = window_now();
 		if (!t->wait)
 			t->since = now;
-		else if (now != window.end)
+		else if (!window_over(now))
 			switch_in(ctx, t, next, now);
 	}
 	return 0;
@@ -295,7 +296,7 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (!t)
 		return 0;
 	now = window_now();
-	if (now == window.end)
+	if (window_over(now))
 		return 0;
 	note_waker(ctx, t, p, now,
 		   now - t->since >= config.slice_min_ns || now >= t->next_cut || (t->marks & WAIT_FIRST));
@@ -331,7 +332,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	if (!config.follow_all && !thread_of(parent))
 		return 0;
 	now = window_now();
-	if (now == window.end)
+	if (window_over(now))
 		return 0;
 	if (child->tgid != parent->tgid)
 		inherit_maps(parent->tgid, child->tgid);
@@ -348,7 +349,7 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	u64 now = window_now();
 
 	/* A launched command's life begins here; what it was before is ours. */
-	if (now == window.end ||
+	if (window_over(now) ||
 	    (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) || !adopt(task, now, STATE_RUNNING))))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
@@ -365,7 +366,7 @@ int BPF_PROG(on_rename, struct task_struct *task, const char *comm)
 		return 0;
 	r.kind = RECORD_RENAME;
 	r.time = window_now();
-	if (r.time == window.end)
+	if (window_over(r.time))
 		return 0;
 	r.tid = task->pid;
 	r.tgid = task->tgid;
@@ -390,7 +391,7 @@ static __always_inline void take_running(void *ctx, bool in_kernel, u64 due)
 	if (!t)
 		return;
 	now = window_now();
-	if (now == window.start || now == window.end || now - t->since < bpf_ktime_get_ns() - due)
+	if (window_ahead(now) || window_over(now) || now - t->since < bpf_ktime_get_ns() - due)
 		return;
 	count(COUNTER_TICKS, 1);
 	emit_running(ctx, task, in_kernel);

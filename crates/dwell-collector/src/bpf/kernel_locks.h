@@ -12,8 +12,6 @@
  */
 #pragma once
 
-#define BPF_MAP_TYPE_STACK_TRACE 7
-#define BPF_NOEXIST 1
 #define KERNEL_LOCK_FRAMES 64 /* as MAX_KERNEL_FRAMES; a depth that stack maps allow by default */
 #define KERNEL_LOCK_PLACES 16384
 #define KERNEL_LOCK_SLEEPERS 4096
@@ -147,15 +145,10 @@ int BPF_PROG(on_contention_begin, void *address, unsigned int flags)
 static __always_inline void end_lock_wait(struct lock_wait *wait, u32 tgid)
 {
 	struct lock_place place = { .lock = wait->lock, .tgid = tgid, .flags = wait->flags, .stack = wait->stack };
-	u64 since = wait->since, now = bpf_ktime_get_boot_ns(), ns;
+	u64 since = in_window(wait->since), now = window_now(), ns; /* its part in the window */
 	struct lock_sums *sums, none = {};
 
 	wait->lock = 0;
-	/* Its part in the window. */
-	if (since < window.start)
-		since = window.start;
-	if (now > window.end)
-		now = window.end;
 	if (now <= since)
 		return;
 	ns = now - since;

@@ -16,11 +16,6 @@ struct process_maps {
 /* Sections of their own, so that user space finds them by the names of their maps. */
 const volatile struct Config config SEC(".rodata.config");
 u32 sweep_flags SEC(".data.sweep");
-/* What is accounted, ns of CLOCK_BOOTTIME; closed until user space opens it. It may open in the future:
- * threads are adopted before, one after the other, and all of them begin with the window. */
-struct {
-	u64 start, end;
-} window SEC(".data.window");
 
 struct site {
 	u64 ip, sp, arg0;
@@ -32,6 +27,12 @@ struct site {
 	u8 fd_kind, flags, dirty, pad;
 };
 _Static_assert(sizeof(struct site) == 64, "a cache line");
+
+/* Address of the word that is waited on at a site; 0: it is none of a futex. */
+static __always_inline u64 futex_word(const struct site *s)
+{
+	return s->operation ? s->arg0 : 0;
+}
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.

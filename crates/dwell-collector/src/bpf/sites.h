@@ -53,7 +53,7 @@ static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid,
 	r.max = s->max;
 	r.install = s->install;
 	r.nr = s->nr;
-	r.futex = s->operation ? s->arg0 : 0;
+	r.futex = futex_word(s);
 	r.operation = s->operation;
 	r.fd_kind = s->fd_kind;
 	r.flags = s->flags;

@@ -452,19 +452,9 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 
 /* ---- reports of threads ---- */
 
-/* Now, or the edge of the window. */
-static __always_inline u64 window_now(void)
-{
-	u64 now = bpf_ktime_get_boot_ns();
-
-	if (now > window.end)
-		return window.end;
-	return now < window.start ? window.start : now;
-}
-
 static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid, u64 now);
 
-static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t, u64 now)
+static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t)
 {
 	u32 version;
 
@@ -507,7 +497,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	r->ns_tgid = ns_pid(task->group_leader);
 	r->parent = task->real_parent->tgid;
 	r->start = t->start;
-	read_sums(r, t, now);
+	read_sums(r, t);
 	/* The time is read after the sums, so that the stay in progress never ends before it began. */
 	r->time = window_now();
 	if (r->time < r->since)
@@ -524,7 +514,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 		r->ip = site->ip;
 		r->sp = site->sp;
 		r->nr = site->nr;
-		r->futex = site->operation ? site->arg0 : 0;
+		r->futex = futex_word(site);
 		r->operation = site->operation;
 		r->fd_kind = site->fd_kind;
 		r->site_flags = site->flags;
