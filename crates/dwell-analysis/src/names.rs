@@ -66,7 +66,7 @@ pub enum StackRef {
 }
 
 /// The path with the most time; of equals always the same one, in whatever order a hash table has them.
-pub(crate) fn heaviest(ns_by_path: FxHashMap<PathId, u64>) -> Option<PathId> {
+pub(crate) fn heaviest<P: Ord + Copy>(ns_by_path: FxHashMap<P, u64>) -> Option<P> {
     let most = ns_by_path.into_iter().max_by_key(|(path, ns)| (*ns, *path));
     most.map(|(path, _)| path)
 }

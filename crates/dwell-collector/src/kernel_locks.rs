@@ -117,16 +117,7 @@ fn pcs_of(bytes: &[u8]) -> Vec<u64> {
 
 /// Waits that ended, and those that found no room.
 fn counts(programs: &Programs) -> Result<[u64; 2], CollectError> {
-    let map = programs.map("lock_counts")?;
-    let mut sums = [0; 2];
-    for (index, sum) in (0u32..).zip(&mut sums) {
-        let values = map.lookup_percpu(&index.to_ne_bytes(), MapFlags::ANY);
-        for bytes in values.map_err(CollectError::map)?.into_iter().flatten() {
-            let [n] = words(&bytes);
-            *sum += n;
-        }
-    }
-    Ok(sums)
+    programs.sums("lock_counts")
 }
 
 /// What kind of lock waits with these flags, and what for.

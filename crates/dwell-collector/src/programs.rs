@@ -187,8 +187,13 @@ impl Programs {
 
     /// The counters, summed over all processors.
     pub fn counters(&self) -> Result<Counters, CollectError> {
-        let map = self.map("counters")?;
-        let mut sums = [0; events::COUNTERS as usize];
+        self.sums("counters")
+    }
+
+    /// The first numbers of a map that has one for every processor, summed over these.
+    pub(crate) fn sums<const N: usize>(&self, name: &str) -> Result<[u64; N], CollectError> {
+        let map = self.map(name)?;
+        let mut sums = [0; N];
         for (index, sum) in sums.iter_mut().enumerate() {
             let values = map
                 .lookup_percpu(&(index as u32).to_ne_bytes(), MapFlags::ANY)

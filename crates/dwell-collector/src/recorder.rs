@@ -232,6 +232,11 @@ impl Recorder {
         if self.options.kernel_locks {
             kernel_locks::attach(&mut self.programs)?;
         }
+        self.open_window()
+    }
+
+    /// Adopts the threads that live already, and returns when the window begins.
+    fn open_window(&mut self) -> Result<(), CollectError> {
         let mut start_ns = machine::boottime_ns();
         if self.launched.is_none() {
             start_ns += ADOPTION_NS;

@@ -349,11 +349,7 @@ impl State {
 
     /// The number of a stack that is in the kernel only, leaf first.
     pub fn kernel_stack(&mut self, pcs: &[u64]) -> u32 {
-        let nothing = UserPart {
-            frames: Vec::new(),
-            end: StackEnd::NoUser,
-        };
-        self.join(nothing, pcs)
+        self.join(UserPart::none(StackEnd::NoUser), pcs)
     }
 
     fn join(&mut self, user: UserPart, kernel: &[u64]) -> u32 {

@@ -1,7 +1,7 @@
 //! Locks of the kernel that threads waited for: by kind and by the function that wanted them.
 use super::{add, total};
 use crate::analysis::Analysis;
-use crate::names::{FunctionId, PathId, StackRef};
+use crate::names::{FunctionId, PathId, StackRef, heaviest};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 
@@ -54,11 +54,7 @@ pub fn kernel_locks(analysis: &Analysis<'_>) -> Vec<KernelLock> {
             waits: group.waits,
             waited_ns: total(group.paths.values().copied()),
             max_ns: group.max_ns,
-            path: group
-                .paths
-                .into_iter()
-                .max_by_key(|(path, ns)| (*ns, *path))
-                .and_then(|(path, _)| path),
+            path: heaviest(group.paths).flatten(),
         })
         .collect();
     locks.sort_by(|a, b| {
