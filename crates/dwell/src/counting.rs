@@ -1,5 +1,4 @@
 //! `dwell record --locks`: the lock operations of the recorded processes, counted inside of them.
-use anyhow::Context;
 use dwell_collector::{Recorder, clock_anchor};
 use dwell_locks::{AtEntry, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot};
 use dwell_recording::meta::{CountedProcess, HeldThreads};
@@ -39,8 +38,16 @@ fn key_of(total: &LockTotal) -> Key {
 }
 
 impl Counting {
+    /// Begins to count the command of a recorder, which it lets run, or else these processes.
+    pub fn start(recorder: &mut Recorder, pids: &[u32]) -> anyhow::Result<Counting> {
+        match recorder.launched_pid() {
+            Some(pid) => Counting::of_launched(recorder, pid),
+            None => Ok(Counting::of_running(recorder, pids)),
+        }
+    }
+
     /// Attaches to processes that run. One that cannot be counted is recorded all the same.
-    pub fn of_running(recorder: &mut Recorder, pids: &[u32]) -> Counting {
+    fn of_running(recorder: &mut Recorder, pids: &[u32]) -> Counting {
         let processes = pids.iter().map(|&pid| Process::attach(recorder, pid));
         let counting = Counting {
             processes: processes.collect(),
@@ -54,8 +61,7 @@ impl Counting {
 
     /// Lets the launched command of a recorder run, and attaches to it before it executes anything of
     /// its own.
-    pub fn of_launched(recorder: &mut Recorder) -> anyhow::Result<Counting> {
-        let pid = recorder.launched_pid().context("no command is launched")?;
+    fn of_launched(recorder: &mut Recorder, pid: u32) -> anyhow::Result<Counting> {
         let expected = AtEntry::expect(pid as i32);
         recorder.go()?;
         let held = expected.and_then(AtEntry::held);
@@ -71,7 +77,7 @@ impl Counting {
 
     fn note(&mut self, recorder: &mut Recorder, missed: &str) {
         for process in &mut self.processes {
-            process.counted.missed.push(missed.to_owned());
+            process.miss(missed);
         }
         recorder.set_counted(self.told());
     }
@@ -102,9 +108,7 @@ impl Counting {
             let Some(locks) = process.locks.take_if(|l| !l.is_attached()) else {
                 continue;
             };
-            let last = process.let_go(locks);
-            let rows = last.map(|last| process.rows(last, &mut self.next_lock));
-            recorder.append_locks(rows.unwrap_or_default());
+            recorder.append_locks(process.let_go(locks, &mut self.next_lock));
             self.changed.push((process.counted.pid, Instant::now()));
         }
         for (pid, since) in std::mem::take(&mut self.changed) {
@@ -126,9 +130,7 @@ impl Counting {
         let mut notes = Vec::new();
         for process in &mut self.processes {
             if let Some(locks) = process.locks.take() {
-                let last = process.let_go(locks);
-                let rows = last.map(|last| process.rows(last, &mut self.next_lock));
-                recorder.append_locks(rows.unwrap_or_default());
+                recorder.append_locks(process.let_go(locks, &mut self.next_lock));
             }
             notes.extend(process.notes());
         }
@@ -165,7 +167,8 @@ impl Process {
         }
     }
 
-    fn let_go(&mut self, locks: Locks) -> Option<Snapshot> {
+    /// Gives it its code back; its last totals.
+    fn let_go(&mut self, locks: Locks, next_lock: &mut u32) -> Vec<LockRow> {
         let outlive = locks.outlive_process();
         match locks.detach() {
             Ok((last, restored)) => {
@@ -174,11 +177,11 @@ impl Process {
                     self.miss("what it did in its last second: it ended, and its counts with it");
                 }
                 self.counted.detach = (!has_ended).then(|| held(restored.pause));
-                last
+                last.map_or_else(Vec::new, |last| self.rows(last, next_lock))
             }
             Err(error) => {
                 self.miss(&format!("what it did in its last second: {error}"));
-                None
+                Vec::new()
             }
         }
     }
@@ -352,13 +355,5 @@ fn knows_contention(kind: Kind, libc: &str) -> bool {
         Kind::Read | Kind::Write | Kind::Semaphore => libc == "glibc",
         // Where spin locks are hooked, the attempt is over.
         Kind::UnknownMutex | Kind::Spin | Kind::Condition | Kind::Barrier => false,
-    }
-}
-
-/// What starting a recording with counts came to.
-pub fn start(recorder: &mut Recorder, pids: &[u32]) -> anyhow::Result<Counting> {
-    match recorder.launched_pid() {
-        Some(_) => Counting::of_launched(recorder),
-        None => Ok(Counting::of_running(recorder, pids)),
     }
 }

@@ -17,7 +17,8 @@ pub fn symbolizer() -> Symbolizer {
     })
 }
 
-/// Names every frame of a recording that has just been made, and judges those that running threads stood at; returns what a person should know.
+/// Names every frame of a recording that has just been made, and judges those that running threads stood
+/// at; returns what a person should know.
 pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingError> {
     let mut symbolizer = symbolizer();
     let mut leaves = Leaves::of(finished.running_stacks());

@@ -1,6 +1,7 @@
 //! `dwell record`, and `dwell -- COMMAND`.
 use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
-use crate::{counting, naming, report, terminal};
+use crate::counting::Counting;
+use crate::{naming, report, terminal};
 use anyhow::{Context, bail};
 use dwell_collector::{
     Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Launched, Options, Recorder, Step,
@@ -74,7 +75,7 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
     let launches = matches!(options.target, Target::Command(_));
     let mut recorder = Recorder::start(options).context("cannot record")?;
     let mut counting = match args.locks {
-        true => Some(counting::start(&mut recorder, &args.pid)?),
+        true => Some(Counting::start(&mut recorder, &args.pid)?),
         false => None,
     };
     recorder.go()?;

@@ -92,6 +92,16 @@ impl Recording {
         Recording { dwell, path }
     }
 
+    /// Begun on a puppet that then works for some ms; and what it says that it did meanwhile.
+    fn of_work(scratch: &Scratch, target: &mut Puppet, ms: u64) -> (Recording, Counts) {
+        let before = told(&target.tell("p"));
+        let recording = Recording::start(scratch, &[target.pid()]);
+        target.run();
+        std::thread::sleep(Duration::from_millis(ms));
+        let after = told(&target.tell("p"));
+        (recording, rise(&before, &after))
+    }
+
     fn interrupt(self) -> Tables {
         self.dwell.signal(libc::SIGINT);
         self.dwell.end();
@@ -224,15 +234,10 @@ fn answered(command: &mut std::process::Command, input: &[u8]) -> String {
 fn a_killed_process_has_been_counted_to_its_end() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("mutexes", &["2"]);
-    let before = told(&target.tell("p"));
-    let recording = Recording::start(&scratch, &[target.pid()]);
-    target.run();
-    std::thread::sleep(Duration::from_millis(300));
-    let after = told(&target.tell("p"));
+    let (recording, wanted) = Recording::of_work(&scratch, &mut target, 300);
     drop(target); // by SIGKILL
     recording.dwell.end();
     let tables = load(&recording.path);
-    let wanted = rise(&before, &after);
     assert_same(&counted(&tables, &wanted), &wanted);
     assert_eq!(tables.meta.counted[0].detach, None);
 }
@@ -244,29 +249,19 @@ fn a_killed_process_has_been_counted_to_its_end() {
 fn a_killed_dwell_leaves_counts_and_a_sound_process() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("mutexes", &["2"]);
-    let before = told(&target.tell("p"));
-    let recording = Recording::start(&scratch, &[target.pid()]);
-    target.run();
-    std::thread::sleep(Duration::from_millis(300));
-    let after = told(&target.tell("p"));
+    let (recording, wanted) = Recording::of_work(&scratch, &mut target, 300);
     std::thread::sleep(Duration::from_millis(2500));
     recording.dwell.signal(libc::SIGKILL);
     let Recording { dwell, path } = recording;
     drop(dwell);
-    let wanted = rise(&before, &after);
     assert_same(&counted(&load(&path), &wanted), &wanted);
     target.run();
     std::thread::sleep(Duration::from_millis(50));
 
-    let before = told(&target.tell("p"));
     let second = Scratch::new();
-    let again = Recording::start(&second, &[target.pid()]);
-    target.run();
-    std::thread::sleep(Duration::from_millis(100));
-    let after = told(&target.tell("p"));
+    let (again, wanted) = Recording::of_work(&second, &mut target, 100);
     let tables = again.interrupt();
     assert_pristine(target.pid());
-    let wanted = rise(&before, &after);
     assert_same(&counted(&tables, &wanted), &wanted);
     target.run();
     target.finish();
