@@ -2,8 +2,8 @@
 //!
 //! The first frame is the process, the second the thread group, then come the functions. A stack off
 //! the processor ends in a frame that says why: `[blocked: lock futex]`, `[runnable]`; one that only
-//! waits on it in `[spinning]`. Kernel functions end in `_[k]`, functions without a name are `[module+0xaddress]`. In names, `;` becomes `,`. The
-//! times add up to the recording's thread time exactly (to the whole unit).
+//! waits on it in `[spinning]`. Kernel functions end in `_[k]`, functions without a name are
+//! `[module+0xaddress]`. In names, `;` becomes `,`. The times add up to the recording's thread time exactly (to the whole unit).
 use crate::tree::{Shape, Tree};
 use dwell_analysis::Analysis;
 use dwell_analysis::apportion::apportion;

@@ -1,8 +1,8 @@
 //! One colour per state, the same in the terminal and in pictures.
 //!
-//! Running is warm, spinning a deep red, waiting for a processor yellow, every reason for being blocked has a hue of its
-//! own. Neighbouring hues differ in lightness too, so that they stay apart for colour-blind eyes
-//! (after Okabe and Ito).
+//! Running is warm, spinning a deep red, waiting for a processor yellow, every reason for being blocked
+//! has a hue of its own. Neighbouring hues differ in lightness too, so that they stay apart for
+//! colour-blind eyes (after Okabe and Ito).
 use dwell_analysis::{Reason, State};
 
 /// Red, green, blue.

@@ -3,8 +3,8 @@
 //! The unit is thread time, on and off the processor alike. Width is time, the process is at the top,
 //! then thread group and functions, callers above callees, the longest first. The last frame of a
 //! stack has the colour of what the thread did there: its own function when it ran, a frame like
-//! `[blocked: lock futex]` or `[runnable]` when it did not, and `[spinning]` when it only waited there. Frames further up have the mixed, paler
-//! colour of everything below them. The legend's entries are the shares of each state; a click on one
+//! `[blocked: lock futex]` or `[runnable]` when it did not, and `[spinning]` when it only waited there.
+//! Frames further up have the mixed, paler colour of everything below them. The legend's entries are the shares of each state; a click on one
 //! finds its frames, and so does the search (`^\[blocked: lock`).
 //!
 //! Idle pools are one box to begin with, drawn no wider than an eighth of the graph; a control at the

@@ -1,5 +1,6 @@
 //! Locks of the kernel, in the answer about locks.
-use super::paint::{Page, right};
+use super::locks::{COLUMNS, waits_columns, waits_header};
+use super::paint::Page;
 use super::stacks::{telling, wrap};
 use crate::answer::{KernelLockPlace, KernelLocks};
 use crate::human;
@@ -8,8 +9,6 @@ use unicode_width::UnicodeWidthStr;
 
 /// Places told of; the JSON output has more.
 const PLACES: usize = 8;
-/// Columns before the caller.
-const COLUMNS: usize = 44;
 const INDENT: usize = 10;
 
 /// The section, when locks of the kernel were recorded.
@@ -23,15 +22,7 @@ pub(super) fn add_section(page: &mut Page, kernel: &KernelLocks) {
         "Kernel locks",
         "waited for, spinning or asleep, by who wanted them",
     );
-    let header = format!(
-        "{}{}{}{}{}  wanted by",
-        right("share", 7),
-        right("waited", 9),
-        right("waits", 8),
-        right("mean", 9),
-        right("longest", 9)
-    );
-    let header = page.dim(&header);
+    let header = page.dim(&format!("{}  wanted by", waits_header()));
     page.line(header);
     for place in kernel.places.iter().take(PLACES) {
         add_place(page, place, kernel.waited_ns);
@@ -51,12 +42,13 @@ fn add_place(page: &mut Page, place: &KernelLockPlace, all_ns: u64) {
         _ => kind.clear(),
     }
     let line = format!(
-        "{}{}{}{}{}  {}  {}",
-        page.bold(&right(&human::percent(place.waited_ns, all_ns), 7)),
-        right(&human::duration(place.waited_ns), 9),
-        right(&human::count(place.waits), 8),
-        right(&human::duration(place.mean_ns), 9),
-        right(&human::duration(place.max_ns), 9),
+        "{}  {}  {}",
+        waits_columns(
+            page,
+            (place.waited_ns, all_ns),
+            place.waits,
+            (place.mean_ns, place.max_ns)
+        ),
         shorten(caller, room),
         page.dim(&kind),
     );

@@ -28,8 +28,8 @@ const REPORTED: usize = 5;
 /// The report of everything tells of locks from this share of thread time on.
 const REPORTED_SHARE: f64 = 0.01;
 const INDENT: usize = 6;
-/// Columns before the name in the table of locks.
-const COLUMNS: usize = 44;
+/// Columns before the name in a table of waits: [`waits_columns`] and two blanks.
+pub(super) const COLUMNS: usize = 44;
 /// Columns for what was counted, where there is room.
 const COUNTED: usize = 19;
 /// Least columns of a name.
@@ -186,16 +186,38 @@ fn add_uses(page: &mut Page, answer: &LocksAnswer) {
     page.wrapped(&format!("{text}."), 0, 0);
 }
 
+/// Heads of [`waits_columns`].
+pub(super) fn waits_header() -> String {
+    let heads = [
+        ("share", 7),
+        ("waited", 9),
+        ("waits", 8),
+        ("mean", 9),
+        ("longest", 9),
+    ];
+    heads.map(|(head, width)| right(head, width)).concat()
+}
+
+/// How long was waited, and of how much that is a part (ns); how often; mean and longest wait (ns).
+pub(super) fn waits_columns(
+    page: &Page,
+    (waited_ns, all_ns): (u64, u64),
+    waits: u64,
+    (mean_ns, max_ns): (u64, u64),
+) -> String {
+    let share = page.bold(&right(&human::percent(waited_ns, all_ns), 7));
+    let waited = right(&human::duration(waited_ns), 9);
+    let waits = right(&human::count(waits), 8);
+    let [mean, longest] = [mean_ns, max_ns].map(|ns| right(&human::duration(ns), 9));
+    [share, waited, waits, mean, longest].concat()
+}
+
 fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
     let is_counted = locks.iter().any(|l| l.acquired.is_some());
     let tells = is_counted && page.width >= COLUMNS + COUNTED + NAME;
     let header = format!(
-        "{}{}{}{}{}{}  lock",
-        right("share", 7),
-        right("waited", 9),
-        right("waits", 8),
-        right("mean", 9),
-        right("longest", 9),
+        "{}{}  lock",
+        waits_header(),
         if tells {
             right("acquired", 10) + &right("not free", 9)
         } else {
@@ -213,12 +235,13 @@ fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
             kind.clear();
         }
         let line = format!(
-            "{}{}{}{}{}{}  {}  {}",
-            page.bold(&right(&human::percent(lock.waited_ns, waited_ns), 7)),
-            right(&human::duration(lock.waited_ns), 9),
-            right(&human::count(lock.waits), 8),
-            right(&human::duration(lock.mean_ns), 9),
-            right(&human::duration(lock.max_ns), 9),
+            "{}{}  {}  {}",
+            waits_columns(
+                page,
+                (lock.waited_ns, waited_ns),
+                lock.waits,
+                (lock.mean_ns, lock.max_ns)
+            ),
             if tells { counts(lock) } else { String::new() },
             page.state(LOCK, &name(lock, room)),
             page.dim(&kind),
