@@ -80,7 +80,7 @@ fn apply(
         });
     };
     for step in steps.iter().filter(|step| step.from >= version) {
-        (step.meta)(meta).map_err(&damaged)?;
+        (step.meta)(meta).map_err(damaged)?;
     }
     meta["format_version"] = newest.into();
     Ok(version)

@@ -68,7 +68,6 @@ struct fdtable {
 	unsigned int max_fds;
 	struct file **fd;
 };
-struct bpf_local_storage;
 struct files_struct {
 	struct fdtable *fdt;
 };
@@ -83,6 +82,7 @@ struct sched_info {
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
+struct bpf_local_storage;
 struct task_struct {
 	unsigned int __state;
 	struct sched_entity se;
