@@ -58,9 +58,8 @@ impl<'a> Trail<'a> {
 }
 
 fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
-    bytes
-        .chunks_exact(8)
-        .map(|b| u64::from_ne_bytes(b.try_into().expect("eight bytes")))
+    let (words, _) = bytes.as_chunks();
+    words.iter().copied().map(u64::from_ne_bytes)
 }
 
 impl<'a> Record<'a> {

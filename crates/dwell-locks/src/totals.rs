@@ -156,19 +156,22 @@ impl Sums {
         let words = |offset: usize, count: usize| -> io::Result<Vec<u64>> {
             let mut bytes = vec![0; count * 8];
             read(offset, &mut bytes)?;
-            Ok(bytes.chunks_exact(8).map(word).collect())
+            let (words, _) = bytes.as_chunks();
+            Ok(words.iter().copied().map(u64::from_le_bytes).collect())
         };
         self.forgotten += words(offset_of!(Totals, forgotten), 1)?[0];
         const SHARED_WORDS: usize = size_of::<Shared>() / 8;
         let others = words(offset_of!(Totals, others), kind::END * SHARED_WORDS)?;
-        for (number, entry) in others.chunks_exact(SHARED_WORDS).enumerate() {
+        let (others, _) = others.as_chunks::<SHARED_WORDS>();
+        for (number, entry) in others.iter().enumerate() {
             self.add(
                 dwell_agent::locks::layout::key_of(0, number as u64),
                 &entry[1..6],
             );
         }
         let shared = words(offset_of!(Totals, shared), SHARED * SHARED_WORDS)?;
-        for entry in shared.chunks_exact(SHARED_WORDS) {
+        let (shared, _) = shared.as_chunks::<SHARED_WORDS>();
+        for entry in shared {
             self.add(entry[0], &entry[1..6]);
         }
         let taken = words(offset_of!(Totals, taken), BLOCKS)?;
@@ -176,7 +179,9 @@ impl Sums {
         const BLOCK_WORDS: usize = SLOTS * SLOT_WORDS;
         for (number, _) in taken.iter().enumerate().filter(|(_, t)| **t != 0) {
             let offset = offset_of!(Totals, blocks) + number * BLOCK_WORDS * 8;
-            for slot in words(offset, BLOCK_WORDS)?.chunks_exact(SLOT_WORDS) {
+            let block = words(offset, BLOCK_WORDS)?;
+            let (slots, _) = block.as_chunks::<SLOT_WORDS>();
+            for slot in slots {
                 self.add(slot[0], &slot[1..]);
             }
         }
@@ -192,10 +197,6 @@ impl Sums {
             *sum += count;
         }
     }
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b))
 }
 
 /// The settings as the agent reads them.
@@ -220,8 +221,9 @@ mod tests {
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());
-        let words: Vec<u64> = bytes.chunks(8).map(word).collect();
-        assert!(words.iter().copied().eq(1..=words.len() as u64));
+        let (words, _) = bytes.as_chunks();
+        let words = words.iter().copied().map(u64::from_le_bytes);
+        assert!(words.eq(1..=bytes.len() as u64 / 8));
     }
 
     #[test]

@@ -208,7 +208,8 @@ fn wait_slots(file: &ElfFile<'_>) -> Option<HashSet<u64>> {
         let Some(bytes) = file.section(section).and_then(|s| s.raw_bytes()) else {
             continue;
         };
-        for entry in bytes.chunks_exact(24).take(MAX_RELOCATIONS) {
+        let (entries, _) = bytes.as_chunks::<24>();
+        for entry in entries.iter().take(MAX_RELOCATIONS) {
             let (slot, info) = (word(entry, 0), word(entry, 8));
             let is_wait = || name((info >> 32) as usize).is_some_and(|n| WAITS.contains(&n));
             if SLOTS.contains(&(info as u32)) && is_wait() {

@@ -175,10 +175,11 @@ fn same_boot(tables: &Tables) -> bool {
 
 fn from_hex(text: &str) -> Vec<u8> {
     let digit = |b: u8| (b as char).to_digit(16).unwrap_or(0) as u8;
-    text.as_bytes()
-        .chunks_exact(2)
-        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
-        .collect()
+    let (pairs, _) = text.as_bytes().as_chunks();
+    let bytes = pairs
+        .iter()
+        .map(|&[high, low]| digit(high) << 4 | digit(low));
+    bytes.collect()
 }
 
 /// A function of which no more than the name is known.

@@ -136,9 +136,9 @@ impl Sweep<'_> {
             let room = usize::try_from((next - table) / 4)
                 .unwrap_or(MAX_TABLE)
                 .min(MAX_TABLE);
-            for entry in bytes.chunks_exact(4).take(room) {
-                let distance = i32::from_le_bytes([entry[0], entry[1], entry[2], entry[3]]);
-                let target = table.wrapping_add_signed(i64::from(distance));
+            let (entries, _) = bytes.as_chunks();
+            for &entry in entries.iter().take(room) {
+                let target = table.wrapping_add_signed(i32::from_le_bytes(entry).into());
                 if !is_code(image, target) {
                     break;
                 }
@@ -159,8 +159,8 @@ impl Sweep<'_> {
         let skip = (segment.stated_address.wrapping_neg() % 8) as usize;
         let first = self.windows[0].start();
         let last = self.windows[self.windows.len() - 1].inside().end;
-        for word in bytes.get(skip..).unwrap_or_default().chunks_exact(8) {
-            let value = word.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b));
+        let (words, _) = bytes.get(skip..).unwrap_or_default().as_chunks();
+        for value in words.iter().copied().map(u64::from_le_bytes) {
             if (first..last).contains(&value) {
                 self.address(value);
             }

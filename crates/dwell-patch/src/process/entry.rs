@@ -165,13 +165,10 @@ fn await_stop(
 
 fn entry_of(pid: i32) -> Option<u64> {
     let bytes = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let word = |b: &[u8]| b.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b));
-    let mut pairs = bytes
-        .chunks_exact(16)
-        .map(|p| (word(&p[..8]), word(&p[8..])));
-    pairs
-        .find(|(key, _)| *key == AT_ENTRY)
-        .map(|(_, value)| value)
+    let (words, _) = bytes.as_chunks();
+    let (pairs, _) = words.as_chunks::<2>();
+    let pair = pairs.iter().find(|p| u64::from_le_bytes(p[0]) == AT_ENTRY);
+    pair.map(|p| u64::from_le_bytes(p[1]))
 }
 
 /// Puts a stopped thread to sleep before the instruction that these registers stand at; it begins when it

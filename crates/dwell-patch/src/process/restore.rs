@@ -109,10 +109,8 @@ impl Remnant {
         space
             .read(mapping.start + size_of::<Header>() as u64, &mut bytes)
             .ok()?;
-        let windows = bytes
-            .chunks_exact(size_of::<PatchedWindow>())
-            .map(window_of)
-            .collect();
+        let (windows, _) = bytes.as_chunks();
+        let windows = windows.iter().map(window_of).collect();
         Some(Remnant {
             address: mapping.start,
             header,
@@ -130,7 +128,7 @@ impl Remnant {
     }
 }
 
-fn window_of(bytes: &[u8]) -> PatchedWindow {
+fn window_of(bytes: &[u8; size_of::<PatchedWindow>()]) -> PatchedWindow {
     let mut window = PatchedWindow::default();
     let (address, rest) = bytes.split_at(8);
     window.address = address.iter().rev().fold(0, |v, &b| v << 8 | u64::from(b));

@@ -47,15 +47,14 @@ pub(super) fn targets(
 /// Entries of 8 bytes: the addresses themselves.
 fn absolute<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
     let bytes = file.bytes_from(table).unwrap_or_default();
-    bytes
-        .chunks_exact(8)
-        .map_while(|entry| Some(u64::from_le_bytes(entry.try_into().ok()?)))
+    let (entries, _) = bytes.as_chunks();
+    entries.iter().copied().map(u64::from_le_bytes)
 }
 
 /// Entries of 4 bytes: distances from the table.
 fn relative<'a>(file: &ElfFile<'a>, table: u64) -> impl Iterator<Item = u64> + 'a {
     let bytes = file.bytes_from(table).unwrap_or_default();
-    bytes.chunks_exact(4).map_while(move |entry| {
-        Some(table.wrapping_add_signed(i32::from_le_bytes(entry.try_into().ok()?).into()))
-    })
+    let (entries, _) = bytes.as_chunks();
+    let distances = entries.iter().copied().map(i32::from_le_bytes);
+    distances.map(move |distance| table.wrapping_add_signed(distance.into()))
 }
