@@ -11,7 +11,7 @@ c_consts! { emit_consts:
     pub const RECORD_RUNNING: u32 = 1;
     /// [`WaitRecord`].
     pub const RECORD_WAIT: u32 = 2;
-    /// [`StackRecord`] with the user stack a [`WaitRecord`] with the same `tid` and `seq` announced.
+    /// [`StackRecord`] with the user stack of the wait of `tid` that has the number `seq`.
     pub const RECORD_WAIT_STACK: u32 = 3;
     /// [`StackRecord`] of a waker; `seq` and `peer` name the wait it ends.
     pub const RECORD_WAKER: u32 = 4;
@@ -42,7 +42,7 @@ c_consts! { emit_consts:
     pub const WAIT_SAMPLED: u32 = 1;
     /// `WaitRecord::flags`: taken because its site had no stack yet; weight 0.
     pub const WAIT_FIRST: u32 = 2;
-    /// `WaitRecord::flags`: a user stack follows in a `RECORD_WAIT_STACK` with this `seq`.
+    /// `WaitRecord::flags`: its user stack follows in a `RECORD_WAIT_STACK`.
     pub const WAIT_STACK_FOLLOWS: u32 = 4;
     /// `WaitRecord::flags`: was waiting when the recording began; `start` is when that was.
     pub const WAIT_CUT_AT_START: u32 = 8;
@@ -104,8 +104,6 @@ c_consts! { emit_consts:
     pub const COUNTER_LOST: u32 = 16;
     /// Samples not taken since all scratch buffers of the processor were in use.
     pub const COUNTER_NO_SCRATCH: u32 = 32;
-    /// Waits whose user stack could not be scheduled.
-    pub const COUNTER_NO_TASK_WORK: u32 = 33;
     /// Threads that could not be followed since the kernel had no memory for their state.
     pub const COUNTER_NO_STORAGE: u32 = 34;
     /// Wall-clock interrupts that hit a thread of the target.
@@ -147,10 +145,10 @@ c_struct! {
         pub end: u8,
         /// For a waker: `WAKER_TASK` or `WAKER_IRQ` as far as the kernel side can tell.
         pub waker_kind: u8,
+        /// `RECORD_WAIT_STACK` after its wait: 1 when a signal ended it.
+        pub signalled: u8,
         /// Zero.
-        pub pad: [u8; 2],
-        /// `RECORD_WAIT_STACK` on the way back to user space: what the system call returns.
-        pub result: i32,
+        pub pad: [u8; 5],
         /// Name of the thread.
         pub comm: [u8; 16],
     }
@@ -179,9 +177,7 @@ c_struct! {
         pub tid: u32,
         /// Process.
         pub tgid: u32,
-        /// Number of the stack that follows, when `WAIT_STACK_FOLLOWS`.
-        pub seq: u32,
-        /// Number of the wait a `RECORD_WAKER` refers to.
+        /// Its number in the thread: the `seq` of its stack and its waker's.
         pub wait: u32,
         /// `WAIT_*`.
         pub flags: u32,
@@ -200,7 +196,7 @@ c_struct! {
         /// `WAKER_*`.
         pub waker_kind: u8,
         /// Zero.
-        pub pad: [u8; 5],
+        pub pad: u8,
         /// Name of the waker.
         pub waker_comm: [u8; 16],
     }
@@ -363,8 +359,8 @@ c_struct! {
         pub tick_keep: u32,
         /// 1: every thread of the system is a target.
         pub follow_all: u8,
-        /// 1: the kernel can call back on a thread's way to user space.
-        pub have_task_work: u8,
+        /// 1: stacks of waits are taken when the thread runs again; 0: before it waits.
+        pub stacks_after: u8,
         /// Zero.
         pub pad: [u8; 2],
     }
@@ -430,8 +426,6 @@ c_consts! { emit_table_consts:
     pub const CHUNK_SHIFT: u32 = 17;
     /// Most chunks: 512 MiB of rows.
     pub const MAX_CHUNKS: u32 = 512;
-    /// Slots for deferred stacks; a thread uses the slot of its number modulo this.
-    pub const WORK_SLOTS: u32 = 16384;
 }
 
 /// Appends this module's C definitions.

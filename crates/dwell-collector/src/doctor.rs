@@ -96,16 +96,16 @@ pub fn examine() -> Vec<Check> {
         },
         "sysctl kernel.kptr_restrict=0, or run as root",
     ));
-    let task_work = machine::has_task_work();
+    let switched = machine::has_switched();
     checks.push(check(
-        "deferred stacks",
-        or(task_work, Verdict::Reduced),
-        if task_work {
-            "bpf_task_work"
+        "stacks after waits",
+        or(switched, Verdict::Reduced),
+        if switched {
+            "by sched_exit_tp"
         } else {
             "missing: waits' stacks are taken before the wait, which costs more; a wait that is much longer than usual shows the stack its site had last"
         },
-        "Linux 6.18 or newer lets a thread's stack be taken on its way back to user space",
+        "Linux 6.15 or newer tells when a thread runs again, so that its stack can be taken then",
     ));
     let clock = machine::online_cpus()
         .first()

@@ -37,19 +37,15 @@ impl Operation {
     }
 }
 
-/// What a futex wait that returned this came to, see `dwell_recording::rows::result`.
-pub fn result(returned: i32) -> &'static str {
-    /// ERESTARTSYS … ERESTART_RESTARTBLOCK of the kernel: a signal came, its handler has not run yet.
-    const RESTARTS: std::ops::RangeInclusive<i32> = 512..=516;
-    match returned {
-        0.. => result::WOKEN,
-        _ => match returned.wrapping_neg() {
-            libc::ETIMEDOUT => result::TIMED_OUT,
-            libc::EAGAIN => result::CHANGED,
-            libc::EINTR => result::INTERRUPTED,
-            error if RESTARTS.contains(&error) => result::INTERRUPTED,
-            _ => result::FAILED,
-        },
+/// How a wait that this kind of waker ended came out, see `dwell_recording::rows::result`; empty for one on
+/// no futex, and where it was not seen.
+pub fn result(operation: u16, waker_kind: u8, signalled: bool) -> &'static str {
+    match waker_kind {
+        _ if operation == 0 => "",
+        _ if signalled => result::INTERRUPTED,
+        WAKER_TASK => result::WOKEN,
+        WAKER_IRQ if u32::from(operation) & FUTEX_TIMED != 0 => result::TIMED_OUT,
+        _ => "",
     }
 }
 
@@ -143,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn results_by_what_the_call_returned() {
-        assert_eq!(result(0), "woken");
-        assert_eq!(result(3), "woken", "futex_waitv tells which word");
-        assert_eq!(result(-libc::ETIMEDOUT), "timed_out");
-        assert_eq!(result(-libc::EAGAIN), "changed");
-        assert_eq!(result(-libc::EINTR), "interrupted");
-        assert_eq!(result(-512), "interrupted");
-        assert_eq!(result(-516), "interrupted");
-        assert_eq!(result(-libc::EINVAL), "failed");
+    fn results_by_who_ended_the_wait() {
+        let of = |operation: u32, waker| {
+            [false, true].map(|signalled| result(operation as u16, waker, signalled))
+        };
+        let timed = FUTEX_CALL | FUTEX_TIMED;
+        assert_eq!(of(timed, WAKER_TASK), ["woken", "interrupted"]);
+        assert_eq!(of(timed, WAKER_IRQ), ["timed_out", "interrupted"]);
+        assert_eq!(of(FUTEX_CALL, WAKER_IRQ), ["", "interrupted"]);
+        assert_eq!(of(0, WAKER_TASK), ["", ""], "not a futex");
     }
 
     #[test]

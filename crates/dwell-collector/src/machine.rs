@@ -118,19 +118,14 @@ pub fn names() -> [String; 3] {
     ]
 }
 
-/// True when the kernel can call an eBPF program back on a thread's way to user space (Linux 6.18).
-/// `DWELL_NO_TASK_WORK=1` says no: to try what an older kernel would do.
-pub fn has_task_work() -> bool {
-    std::env::var_os("DWELL_NO_TASK_WORK").is_none()
-        && has_kfunc("bpf_task_work_schedule_resume_impl")
-}
-
-/// True when the kernel offers a function to eBPF programs.
-fn has_kfunc(name: &str) -> bool {
+/// True when the kernel tells eBPF programs that a thread runs again after a switch (Linux 6.15).
+/// `DWELL_STACKS_BEFORE=1` says no: to try what an older kernel would do.
+pub fn has_switched() -> bool {
     // Names are NUL-terminated strings in the BTF blob of a few MiB.
-    let needle = format!("\0{name}\0");
-    std::fs::read("/sys/kernel/btf/vmlinux")
-        .is_ok_and(|btf| memchr::memmem::find(&btf, needle.as_bytes()).is_some())
+    const TRACEPOINT: &[u8] = b"\0btf_trace_sched_exit_tp\0";
+    std::env::var_os("DWELL_STACKS_BEFORE").is_none()
+        && std::fs::read("/sys/kernel/btf/vmlinux")
+            .is_ok_and(|btf| memchr::memmem::find(&btf, TRACEPOINT).is_some())
 }
 
 #[cfg(test)]

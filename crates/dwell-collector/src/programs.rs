@@ -31,6 +31,8 @@ pub struct Programs {
     own_clock: Option<OwnClock>,
     object: Object,
     chunk_template: MapHandle,
+    /// Stacks of waits are taken after them.
+    stacks_after: bool,
 }
 
 fn quiet(_level: PrintLevel, _text: String) {}
@@ -64,6 +66,10 @@ impl Programs {
         if !kernel_locks {
             leave_out(&mut open, &crate::kernel_locks::PROGRAMS);
         }
+        let stacks_after = config.stacks_after != 0;
+        if !stacks_after {
+            leave_out(&mut open, &["on_switched"]);
+        }
         let object = open.load().map_err(CollectError::load)?;
         let iterator = program(&object, "on_sweep")?
             .attach_iter_with_opts(libbpf_rs::IterOpts::None)
@@ -74,6 +80,7 @@ impl Programs {
             own_clock: None,
             object,
             chunk_template,
+            stacks_after,
         })
     }
 
@@ -81,6 +88,9 @@ impl Programs {
     pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
         for name in ["on_exec", "on_rename", "on_waking", "on_switch", "on_fork"] {
             self.attach_tracepoint(name)?;
+        }
+        if self.stacks_after {
+            self.attach_tracepoint("on_switched")?;
         }
         match clock {
             Clock::Tick => self.attach_tracepoint("on_tick")?,

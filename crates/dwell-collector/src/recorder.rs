@@ -427,7 +427,7 @@ impl Recorder {
         let threads = &self.state.threads;
         let owes = |tid| {
             let thread = threads.id_of(tid).map(|id| threads.get(id));
-            thread.is_some_and(|thread| !thread.owed.is_empty())
+            thread.is_some_and(|thread| thread.owed.is_some())
         };
         record.time() > self.end_ns
             && !matches!(record, Record::Stack(head, _)
@@ -603,10 +603,6 @@ impl Recorder {
                 counters[events::COUNTER_NO_SCRATCH as usize],
             ),
             (
-                "stacks_not_scheduled",
-                counters[events::COUNTER_NO_TASK_WORK as usize],
-            ),
-            (
                 "threads_not_followed",
                 counters[events::COUNTER_NO_STORAGE as usize],
             ),
@@ -731,7 +727,7 @@ pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),
-        have_task_work: u8::from(machine::has_task_work()),
+        stacks_after: u8::from(machine::has_switched()),
         pad: [0; 2],
     }
 }

@@ -89,7 +89,7 @@ impl State {
             Record::Stack(head, trail) => match head.kind {
                 RECORD_RUNNING => self.running(&head, trail),
                 RECORD_WAKER => self.waker(&head, trail),
-                _ => self.owed_stack(&head, trail),
+                _ => self.wait_stack(&head, trail),
             },
             Record::Wait(head, trail) => self.wait(head, trail),
             Record::Site(record) => match self.threads.id_of(record.tid) {
@@ -442,7 +442,8 @@ impl State {
             Waker::default()
         };
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
-            self.threads.get_mut(thread).owed.push(OwedWait {
+            self.flush_owed(thread, StackEnd::NotTaken);
+            self.threads.get_mut(thread).owed = Some(OwedWait {
                 record,
                 kernel,
                 waker,
@@ -458,7 +459,7 @@ impl State {
             };
             self.join(user, &kernel)
         });
-        self.finish_wait(thread, &record, stack, &waker, None);
+        self.finish_wait(thread, &record, stack, &waker, "");
     }
 
     /// The user stack that was taken before a wait, or else the last one of its site.
@@ -475,63 +476,53 @@ impl State {
         }
     }
 
-    /// The user stack that waits owe, or one that is taken before a wait.
-    fn owed_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
+    /// The user stack that a wait owes, or one that is taken before a wait.
+    fn wait_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.tid) else {
             self.losses.orphans += 1;
             return;
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
-        let owed = std::mem::take(&mut self.threads.get_mut(thread).owed);
         let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
         let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
-        if owed.is_empty() {
+        let state = self.threads.get_mut(thread);
+        let Some(wait) = state.owed.take_if(|w| w.record.wait == head.seq) else {
             let site = (leaf.unwrap_or(0), head.sp);
-            self.threads
-                .get_mut(thread)
-                .early
-                .take(head.seq, site, part);
+            state.early.take(head.seq, site, part);
             return;
-        }
-        // All of them were in one system call; its result is how the last sleep on the futex ended.
-        let ended = owed
-            .iter()
-            .rposition(|w| w.record.operation != 0 && w.record.seq == head.seq);
-        for (place, wait) in owed.into_iter().enumerate() {
-            // What waited inside an exec is another program by now, unless the exec failed.
-            let gone = self.marks.in_exec(&wait.kernel)
-                && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
-            let part = if wait.record.seq != head.seq {
-                // The stack of another wait was lost on the way.
-                self.losses.stacks_missing += 1;
-                UserPart::none(StackEnd::NotTaken)
-            } else if gone {
-                UserPart::none(StackEnd::NoUser)
-            } else {
-                part.clone()
-            };
-            let stack = self.join(part, &wait.kernel);
-            let result = (Some(place) == ended).then_some(head.result);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, result);
-        }
+        };
+        // What waited inside an exec is another program by now, unless the exec failed.
+        let gone = self.marks.in_exec(&wait.kernel)
+            && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
+        let part = if gone {
+            UserPart::none(StackEnd::NoUser)
+        } else {
+            part
+        };
+        let stack = self.join(part, &wait.kernel);
+        let record = &wait.record;
+        let signalled = head.signalled != 0;
+        let result = futexes::result(record.operation, record.waker_kind, signalled);
+        self.finish_wait(thread, record, Some(stack), &wait.waker, result);
     }
 
-    /// Waits whose user stack will not come any more, for the reason `end`. Their kernel part is known.
+    /// The user stack of the last wait will not come any more, for the reason `end`. Its kernel part is known.
     fn flush_owed(&mut self, thread: u32, end: StackEnd) {
-        for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
+        if let Some(wait) = self.threads.get_mut(thread).owed.take() {
+            self.losses.stacks_missing += 1;
             let stack = self.join(UserPart::none(end), &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, None);
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, "");
         }
     }
 
-    /// A wait is over. `result`: what its system call returned, where that was seen.
+    /// A wait is over. `result`: how, where that was seen.
     fn finish_wait(
         &mut self,
         thread: u32,
         record: &WaitRecord,
         stack: Option<u32>,
         waker: &Waker,
-        result: Option<i32>,
+        result: &str,
     ) {
         let site = self.threads.site(thread, record.into());
         let sampled = record.flags & WAIT_SAMPLED != 0;
@@ -587,7 +578,7 @@ impl State {
                 waker_thread.map_or_else(String::new, |t| self.threads.get(t).row.name.clone())
             },
             waker_stack: waker.stack.filter(|_| known),
-            result: result.map_or("", futexes::result).into(),
+            result: result.into(),
         });
     }
 

@@ -87,7 +87,7 @@ impl UserPart {
     }
 }
 
-/// User stacks taken before a wait, where the kernel cannot call back after it.
+/// User stacks taken before a wait: that of a fork, and all where the kernel does not tell of its end.
 #[derive(Default)]
 pub struct EarlyStacks {
     /// The last one, and the number of the wait that followed.
@@ -105,7 +105,10 @@ impl EarlyStacks {
         if self.by_site.len() >= Self::MOST {
             self.by_site.clear();
         }
-        self.by_site.insert(site, part.clone());
+        // What a thread is born with is no site.
+        if wait > 1 {
+            self.by_site.insert(site, part.clone());
+        }
         self.last = Some((wait, part));
     }
 }
@@ -127,8 +130,8 @@ pub struct Thread {
     pub row: ThreadRow,
     /// The last report of it.
     pub last: Option<Box<ThreadRecord>>,
-    /// Waits whose stack is owed.
-    pub owed: Vec<OwedWait>,
+    /// The last wait, while its stack is owed.
+    pub owed: Option<OwedWait>,
     /// Stacks taken before their wait.
     pub early: EarlyStacks,
     /// The last waker whose stack was taken.
@@ -210,7 +213,7 @@ impl Threads {
         self.threads.push(Thread {
             row: ThreadRow { thread: id, ..row },
             last: None,
-            owed: Vec::new(),
+            owed: None,
             early: EarlyStacks::default(),
             waker: Waker::default(),
             open_wait_seen: None,

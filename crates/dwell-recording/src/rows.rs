@@ -197,16 +197,12 @@ pub mod operation {
 
 /// How a futex wait ended.
 pub mod result {
-    /// Somebody woke it: the system call returned 0, or the number of the word that was woken.
+    /// Somebody woke it.
     pub const WOKEN: &str = "woken";
-    /// Its time was up (ETIMEDOUT).
+    /// Its time was up.
     pub const TIMED_OUT: &str = "timed_out";
-    /// A signal came (EINTR, or the call is about to be restarted).
+    /// A signal came.
     pub const INTERRUPTED: &str = "interrupted";
-    /// The word had another value by then (EAGAIN).
-    pub const CHANGED: &str = "changed";
-    /// Any other error.
-    pub const FAILED: &str = "failed";
 }
 
 /// A place where a thread leaves the processor: one set of registers in one system call, and for a

@@ -265,15 +265,15 @@ fn a_service_and_its_waits() {
     complete_program("waits", &["--duration", "2", "--dir", &dir]);
 }
 
-/// What a kernel before 6.18 gives: stacks taken before their waits.
+/// What a kernel before 6.15 gives: stacks taken before their waits.
 #[test]
 #[ignore = "needs root"]
-fn waits_where_the_kernel_cannot_call_back() {
+fn waits_where_the_kernel_does_not_tell_of_their_end() {
     let scratch = Scratch::new();
     let dir = scratch.path().to_string_lossy().into_owned();
     let waits = program("waits");
     let mut dwell = Command::new(env!("CARGO_BIN_EXE_dwell"));
-    dwell.env("DWELL_NO_TASK_WORK", "1");
+    dwell.env("DWELL_STACKS_BEFORE", "1");
     let command = ["--", &waits, "--duration", "3", "--dir", &dir];
     let recorded = record_with(Scratch::new(), dwell, &command);
     let share = Share::of(&recorded.tables);

@@ -50,14 +50,6 @@ static __always_inline const struct ModuleTable *table(u32 index)
 
 /* ---- threads ---- */
 
-static __always_inline struct thread *thread_of(struct task_struct *task)
-{
-	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
-	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
-}
-
-static u32 next_slot;
-
 static __always_inline u64 run_delay(struct task_struct *task);
 
 static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u8 state)
@@ -71,7 +63,6 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 	/* A switch on another processor may have met the fresh storage already. */
 	if (t->wait || __sync_val_compare_and_swap(&t->since, 0, now) != 0)
 		return t;
-	t->slot = __sync_fetch_and_add(&next_slot, 1) % WORK_SLOTS;
 	t->state = state;
 	t->next_cut = now + stationary_gap();
 	t->delay_seen = run_delay(task);
@@ -287,6 +278,25 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 	return 0;
 }
 
+/* The thread that was switched to runs: it still stands where it waited, and its memory can be read. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_switched)
+{
+	struct task_struct *task;
+	struct thread *t;
+	u32 zero = 0;
+	u64 *owes = bpf_map_lookup_elem(&owing, &zero);
+
+	if (!owes || !*owes)
+		return 0;
+	*owes = 0;
+	task = bpf_get_current_task_btf();
+	t = thread_of(task);
+	if (t)
+		take_wait_stack(t, task, SCRATCH_TASK);
+	return 0;
+}
+
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
@@ -327,6 +337,7 @@ static __always_inline void emit_task(u32 kind, struct task_struct *task, u32 ot
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
+	struct thread *t;
 	u64 now;
 
 	if (!config.follow_all && !thread_of(parent))
@@ -336,9 +347,15 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	if (child->tgid != parent->tgid)
 		inherit_maps(parent->tgid, child->tgid);
-	if (!adopt(child, now, STATE_RUNNABLE))
+	t = adopt(child, now, STATE_RUNNABLE);
+	if (!t)
 		return 0;
 	emit_task(RECORD_FORK, child, parent->pid, parent->tgid);
+	/* Its way to its first instruction does not pass on_switched; its memory is its parent's, or like it. */
+	if (!(child->flags & PF_KTHREAD)) {
+		t->marks |= MARK_STACK_TAKEN;
+		take_wait_stack(t, child, SCRATCH_TASK);
+	}
 	return 0;
 }
 

@@ -82,6 +82,15 @@ struct sched_info {
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+struct sigpending {
+	sigset_t signal;
+};
+struct signal_struct {
+	struct sigpending shared_pending;
+};
 struct bpf_local_storage;
 struct task_struct {
 	unsigned int __state;
@@ -100,6 +109,9 @@ struct task_struct {
 	struct pid *thread_pid;
 	char comm[16];
 	struct files_struct *files;
+	struct signal_struct *signal;
+	sigset_t blocked;
+	struct sigpending pending;
 	struct bpf_local_storage *bpf_storage;
 };
 struct timerqueue_node {
@@ -125,14 +137,6 @@ struct bpf_iter__task {
 };
 
 #pragma clang attribute pop
-
-struct bpf_task_work {
-	u64 __opaque;
-};
-/* Complete, since libbpf compares the callback's prototype with the kernel's. */
-struct bpf_map {
-	u32 id;
-};
 
 #define NR_EXECVE 59
 #define NR_EXECVEAT 322

@@ -34,6 +34,8 @@ static __always_inline u64 futex_word(const struct site *s)
 	return s->operation ? s->arg0 : 0;
 }
 
+#define MARK_STACK_TAKEN 0x80 /* before the stay */
+
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
  * What every switch and waking touches comes first: two cache lines (the kernel puts 8 bytes of its own
@@ -47,7 +49,7 @@ struct thread {
 	u32 version;
 	u8 state;
 	u8 current; /* index of the site it waits at */
-	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START */
+	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_STACK_TAKEN */
 	u8 waker_kind;
 	u8 waker_named; /* waker_comm is its name */
 	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
@@ -64,12 +66,10 @@ struct thread {
 	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
 	char waker_comm[16];
 
-	u32 pending; /* stack number owed by a callback, 0: none */
 	u32 installs;
-	u32 slot; /* in the works map */
 	u32 cut_wait; /* the wait whose waker's stack was taken */
 	u8 ended; /* its last report is out */
-	u8 pad[47];
+	u8 pad[55];
 	struct site sites[SITE_SLOTS];
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
@@ -98,7 +98,7 @@ struct {
 
 /* A record is put together in `head` (its end) and `data`: pcs, then a raw stack. */
 #define RAW_REG_WORDS 17
-#define HEAD_WORDS 14
+#define HEAD_WORDS 13
 #define RAW_WORDS (RAW_BYTES / 8)
 #define ROW_CACHE 512
 struct cached_row {
@@ -127,17 +127,13 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
-/* Deferred stacks: the kernel keeps its callback in the value. */
-struct work {
-	struct bpf_task_work tw;
-	u64 unused;
-};
+/* Not 0 from the switch to a thread that owes a stack until it runs. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WORK_SLOTS);
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct work);
-} works SEC(".maps");
+	__type(value, u64);
+} owing SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -7,6 +7,13 @@
 #define SCRATCH_SWITCH 1 /* switches and wakings: likewise */
 #define SCRATCH_TASK 2 /* and 3: a thread's own context, which can be preempted */
 
+/* What is kept of a thread; NULL: it is not recorded. */
+static __always_inline struct thread *thread_of(struct task_struct *task)
+{
+	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
+	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+}
+
 static __always_inline u64 wakeup_flags(void)
 {
 	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= config.ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP :
@@ -178,7 +185,7 @@ static __always_inline void send_stack(struct scratch *s, struct StackRecord *r)
 	size &= 0x1ffff;
 	if (size > sizeof(*r) + sizeof(s->pcs))
 		size = sizeof(*r);
-	if (r->end == END_NO_MAPPING || r->end == END_NOT_READY)
+	if (r->raw_len && (r->end == END_NO_MAPPING || r->end == END_NOT_READY))
 		send_urgent(r->kind, r, size, r->time);
 	else
 		send(r->kind, r, size);
@@ -222,78 +229,56 @@ static __always_inline void emit_running(void *ctx, struct task_struct *task, bo
 
 /* ---- waits ---- */
 
-extern int bpf_task_work_schedule_resume_impl(struct task_struct *task, struct bpf_task_work *tw, void *map__map,
-					      int (*callback)(struct bpf_map *map, void *key, void *value),
-					      void *aux__prog) __weak __ksym;
-
-/* Runs in the thread's own context before it returns to user space: it still stands where it waited. */
-static int owed_stack(struct bpf_map *map, void *key, void *value)
+/* Whether a signal waits for the thread: that is what ended its sleep. */
+static __always_inline bool is_signalled(struct task_struct *task)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *t = bpf_task_storage_get(&threads, task, 0, 0);
-	struct StackRecord *r;
-	struct scratch *s;
+	u64 pending = task->pending.signal.sig[0] | BPF_CORE_READ(task, signal, shared_pending.signal.sig[0]);
 
-	if (!t || !t->pending || !bpf_core_type_exists(struct bpf_map))
-		return 0; /* (the last is always there; asking makes its type complete in our BTF) */
-	s = take_scratch(SCRATCH_TASK);
-	if (s) {
-		r = begin_stack(s, RECORD_WAIT_STACK, task);
-		r->seq = t->pending;
-		r->result = (i32)((struct pt_regs *)bpf_task_pt_regs(task))->ax;
-		user_stack(s, r, task, 0);
-		send_stack(s, r);
-		give_scratch(s);
-	}
-	t->pending = 0;
-	return 0;
+	return pending & ~task->blocked.sig[0];
 }
 
-/* Arranges for the user stack; true when it will come. */
+/* The thread owes its user stack for the wait that ends: it is taken as soon as its memory can be read. */
 static __always_inline bool owe_stack(struct thread *t, struct task_struct *task)
 {
-	u32 slot = t->slot;
-	struct work *w;
+	u32 zero = 0;
+	u64 *owes = bpf_map_lookup_elem(&owing, &zero);
 
-	if (t->pending)
-		return true;
-	if (!config.have_task_work || !bpf_ksym_exists(bpf_task_work_schedule_resume_impl))
+	if (!config.stacks_after || (task->flags & PF_KTHREAD) || (t->marks & MARK_STACK_TAKEN) || !owes)
 		return false;
-	w = bpf_map_lookup_elem(&works, &slot);
-	if (!w)
-		return false;
-	t->pending = t->wait;
-	if (bpf_task_work_schedule_resume_impl(task, &w->tw, &works, owed_stack, NULL)) {
-		t->pending = 0;
-		count(COUNTER_NO_TASK_WORK, 1);
-		return false;
-	}
+	*owes = 1;
 	return true;
 }
 
-/* Without task work a stack is taken before the wait, when it is likely to cover the thread's next cut:
- * four times the site's mean reaches that far, or sixteen times for a preemption, which has no site to
- * speak of. A wait that covers it all the same has the stack its site had last. So at most so many stacks
- * are taken for one that is used. */
-static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
+/* Takes the stack of a wait: of one that has just ended and that `task` still stands in, or of one to come. */
+static __always_inline void take_wait_stack(struct thread *t, struct task_struct *task, u32 level)
 {
-	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	u64 reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * (site->blocked + site->runnable);
+	struct scratch *s = take_scratch(level);
 	struct StackRecord *r;
-	struct scratch *s;
 
-	if (config.have_task_work || (task->flags & PF_KTHREAD) ||
-	    (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach))
-		return;
-	s = take_scratch(SCRATCH_SWITCH);
 	if (!s)
 		return;
 	r = begin_stack(s, RECORD_WAIT_STACK, task);
 	r->seq = t->wait;
 	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
+	r->signalled = is_signalled(task);
 	user_stack(s, r, task, 0);
 	send_stack(s, r);
 	give_scratch(s);
+}
+
+/* Where the kernel does not tell that a thread runs again, a stack is taken before the wait, when it is
+ * likely to cover the thread's next cut: four times the site's mean reaches that far, or sixteen times for a
+ * preemption, which has no site to speak of. A wait that covers it all the same has the stack its site had
+ * last. So at most so many stacks are taken for one that is used. */
+static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
+{
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	u64 reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * (site->blocked + site->runnable);
+
+	if (config.stacks_after || (task->flags & PF_KTHREAD) ||
+	    (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach))
+		return;
+	take_wait_stack(t, task, SCRATCH_SWITCH);
 }
 
 /* The name of a waker that was noted in passing; none if it is gone. */
@@ -332,14 +317,11 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	r->fd_kind = site->fd_kind;
 	r->site_flags = site->flags;
 	r->n_kernel = 0;
-	r->seq = 0;
 	if (flags) {
 		n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
 		r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
-		if (!(task->flags & PF_KTHREAD) && owe_stack(t, task)) {
+		if (owe_stack(t, task))
 			flags |= WAIT_STACK_FOLLOWS;
-			r->seq = t->pending;
-		}
 	}
 	r->flags = flags | (t->marks & WAIT_CUT_AT_START);
 	r->waker_tid = 0;
@@ -443,8 +425,10 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 		r->n_kernel = n;
 		if (irq)
 			r->end = END_NO_USER;
-		else
+		else if (thread_of(task))
 			user_stack(s, r, task, n);
+		else /* nothing is known of who is not recorded */
+			r->end = END_NO_MAPPING;
 		send_stack(s, r);
 	}
 	give_scratch(s);

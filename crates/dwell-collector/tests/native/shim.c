@@ -20,9 +20,6 @@ typedef _Bool bool;
 #define __uint(name, value)
 #define __type(name, type)
 #define __array(name, type)
-struct bpf_task_work {
-	u64 opaque;
-};
 static void *bpf_map_lookup_elem(void *map, const void *key)
 {
 	(void)map;
