@@ -1,7 +1,7 @@
 //! What a machine allows, asked of the machine itself.
 use crate::kernel_marks::KernelMarks;
+use crate::options::{Options, Target, config};
 use crate::programs::{Clock, Programs};
-use crate::recorder::{Options, Target, config};
 use crate::{machine, perf};
 use std::fs;
 use std::path::Path;

@@ -20,6 +20,7 @@ mod launch;
 mod machine;
 mod mapped_file;
 mod modules;
+mod options;
 mod outside;
 mod own_clock;
 mod own_code;
@@ -40,8 +41,6 @@ pub use error::CollectError;
 pub use finished::{Finished, ModuleOrigin, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;
 pub use machine::clock_anchor;
+pub use options::{DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Target};
 pub use programs::{Clock, count_run_time};
-pub use recorder::{
-    DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Ended, Options, Progress,
-    Recorder, Step, Target,
-};
+pub use recorder::{Ended, Progress, Recorder, Step};

@@ -1,0 +1,116 @@
+//! What to record and how, and what follows from that.
+use crate::kernel_marks::KernelMarks;
+use crate::machine;
+use crate::programs::Clock;
+use dwell_abi::events::Config;
+use dwell_recording::FORMAT_VERSION;
+use dwell_recording::meta::{Machine, Meta};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to record.
+#[derive(Clone, Debug)]
+pub enum Target {
+    /// Processes that run already.
+    Pids(Vec<u32>),
+    /// Every process of a cgroup (v2) and below, by its folder.
+    Cgroup(PathBuf),
+    /// The whole system.
+    All,
+    /// A command, started for it.
+    Command(Vec<OsString>),
+}
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to record.
+    pub target: Target,
+    /// Where to write. None: nowhere; [`Recorder::step`] hands the rows out.
+    pub output: Option<PathBuf>,
+    /// Replace a recording that is there already.
+    pub overwrite: bool,
+    /// Mean distance between two stacks of a thread, ns of its time.
+    pub period_ns: u64,
+    /// Which clock takes the stacks of running threads.
+    pub clock: Clock,
+    /// End after this long.
+    pub duration: Option<Duration>,
+    /// Waits at least this long are kept one by one, ns.
+    pub slice_min_ns: u64,
+    /// Bytes of the ring between kernel and recorder; a power of two.
+    pub ring_bytes: u32,
+    /// Sum up waits for locks of the kernel.
+    pub kernel_locks: bool,
+    /// The command line, for the record.
+    pub command_line: Vec<String>,
+}
+
+/// Period of 99 stacks per thread-second: not a divisor of anything a program does.
+pub const DEFAULT_PERIOD_NS: u64 = 10_101_010;
+/// Waits from 1 ms on are kept one by one: at most 1 000 a second and thread.
+pub const DEFAULT_SLICE_MIN_NS: u64 = 1_000_000;
+/// 16 MiB hold a second of 20 000 stacks.
+pub const DEFAULT_RING_BYTES: u32 = 16 << 20;
+
+/// What a stack of a running thread stands for: the tick cannot come more often than it does.
+pub(crate) fn running_weight_ns(options: &Options) -> u64 {
+    match options.clock {
+        Clock::Tick => options.period_ns.max(machine::tick_ns()),
+        Clock::Timer => options.period_ns,
+    }
+}
+
+/// What the programs are told before they are loaded.
+pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
+    let keep = machine::tick_ns() as f64 / options.period_ns as f64;
+    Config {
+        period_ns: options.period_ns,
+        slice_min_ns: options.slice_min_ns,
+        tick_function: marks.tick_function.unwrap_or(u64::MAX),
+        bh_enable_start: marks.bh_enable.start,
+        bh_enable_len: marks.bh_enable.end - marks.bh_enable.start,
+        entry_start: marks.entry.start,
+        entry_len: marks.entry.end - marks.entry.start,
+        ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
+        tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
+        follow_all: u8::from(matches!(options.target, Target::All)),
+        stacks_after: u8::from(machine::has_switched()),
+        pad: [0; 2],
+    }
+}
+
+/// What is known when a recording begins.
+pub(crate) fn first_meta(options: &Options) -> Meta {
+    let [host, kernel, arch] = machine::names();
+    let target = match &options.target {
+        Target::Pids(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            format!("pid {}", pids.join(", "))
+        }
+        Target::Cgroup(path) => format!("cgroup {}", path.display()),
+        Target::All => "whole system".into(),
+        Target::Command(words) => words
+            .iter()
+            .map(|w| w.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" "),
+    };
+    Meta {
+        format_version: FORMAT_VERSION,
+        tool: concat!("dwell ", env!("CARGO_PKG_VERSION")).into(),
+        machine: Machine {
+            host,
+            kernel,
+            arch,
+            cpus: machine::online_cpus().len() as u32,
+        },
+        clock: machine::clock_anchor(),
+        target,
+        command_line: options.command_line.clone(),
+        period_ns: options.period_ns,
+        start_ns: machine::boottime_ns(),
+        ..Meta::default()
+    }
+}

@@ -1,0 +1,121 @@
+//! The end of a recording.
+use super::{Ended, Recorder};
+use crate::error::CollectError;
+use crate::finished::Finished;
+use crate::options::Target;
+use crate::{kernel_locks, machine};
+use dwell_abi::events::SWEEP_ALL;
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+impl Recorder {
+    pub(super) fn ended(&mut self) -> Option<Ended> {
+        while let Some(signal) = self.signals.next() {
+            match (signal, &self.launched) {
+                (libc::SIGCHLD, _) => {}
+                // The terminal sends Ctrl-C to the command too: it decides what to do with it.
+                (libc::SIGINT, Some(_)) if self.exit_code.is_none() => {}
+                (libc::SIGTERM | libc::SIGHUP, Some(launched)) => launched.signal(signal),
+                _ => return Some(Ended::Signal),
+            }
+        }
+        if let Some(launched) = &self.launched {
+            self.exit_code = self.exit_code.or_else(|| launched.exit_code(false));
+            if self.exit_code.is_some() {
+                return Some(Ended::TargetGone);
+            }
+        } else if matches!(self.options.target, Target::Pids(_))
+            && self.watched.iter().all(|fd| is_readable(fd.as_raw_fd()))
+        {
+            return Some(Ended::TargetGone);
+        }
+        self.options
+            .duration
+            .is_some_and(|d| self.started.elapsed() >= d)
+            .then_some(Ended::Duration)
+    }
+
+    /// Ends the recording: takes everything back from the kernel and writes the rest.
+    pub fn finish(mut self) -> Result<Finished, CollectError> {
+        self.settle()?;
+        self.end_ns = self.end_ns.min(machine::boottime_ns());
+        self.programs.set_window(self.meta.start_ns, self.end_ns)?;
+        // A recorder that was kept waiting may find the ring full: the last reports need room.
+        self.pump()?;
+        self.programs.sweep(SWEEP_ALL)?;
+        self.programs.detach();
+        self.pump()?;
+        self.take_kernel_locks()?;
+        self.state.close();
+        self.fill_meta()?;
+        let meta = &mut self.meta;
+        meta.end_ns = self.end_ns;
+        meta.exit_code = self.exit_code;
+        self.write_segment();
+        let Some(writer) = self.writer else {
+            return Err(CollectError::Internal(
+                "a recording without an output cannot be finished".into(),
+            ));
+        };
+        Ok(Finished {
+            launched: self.launched,
+            exit_code: self.exit_code,
+            write_error: self.write_error,
+            problems: std::mem::take(&mut self.state.modules.problems),
+            writer,
+            state: self.state,
+        })
+    }
+
+    /// A process that has just ended still has its last switch before it: gives it a moment, so that
+    /// its sums are complete.
+    fn settle(&mut self) -> Result<(), CollectError> {
+        let deadline = Instant::now() + Duration::from_millis(50);
+        let gone = self.gone();
+        loop {
+            self.pump()?;
+            let seen = |pid: &u32| self.state.processes.id_of(*pid).is_none();
+            if gone.iter().all(seen) || Instant::now() > deadline {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// The targets that have ended.
+    fn gone(&self) -> Vec<u32> {
+        match &self.options.target {
+            Target::Command(_) if self.exit_code.is_some() => {
+                self.launched_pid().into_iter().collect()
+            }
+            Target::Pids(pids) => {
+                let watched = pids.iter().zip(&self.watched);
+                let gone = watched.filter(|(_, fd)| is_readable(fd.as_raw_fd()));
+                gone.map(|(pid, _)| *pid).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn take_kernel_locks(&mut self) -> Result<(), CollectError> {
+        if !self.options.kernel_locks {
+            return Ok(());
+        }
+        const WAITS: &str = "kernel_lock_waits";
+        let found = kernel_locks::read(&self.programs, &mut self.state)?;
+        self.meta.produced.insert(WAITS.into(), found.produced);
+        self.meta.losses.insert(WAITS.into(), found.lost);
+        self.take_in(found.rows);
+        Ok(())
+    }
+}
+
+pub(super) fn is_readable(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd; returns at once.
+    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
+}

@@ -1,0 +1,104 @@
+//! Waits in progress, at the end of a segment and of the recording.
+use super::State;
+use crate::outside;
+use crate::sampling;
+use dwell_abi::events::*;
+use dwell_abi::unwind::StackEnd;
+use dwell_recording::rows::{SampleRow, SliceRow, state};
+
+impl State {
+    /// Threads that wait now: their wait counts as far as it got, and the stack of a long one is read
+    /// from outside.
+    pub fn open_waits(&mut self) {
+        self.count_open_waits(false);
+    }
+
+    /// The recording ends: whatever is in progress is written as far as it got.
+    pub fn close(&mut self) {
+        let all: Vec<u32> = self.threads.iter().map(|(id, _)| id).collect();
+        for thread in all {
+            self.flush_owed(thread, StackEnd::NotTaken);
+        }
+        self.count_open_waits(true);
+    }
+
+    fn count_open_waits(&mut self, closing: bool) {
+        let waiting = self.threads.iter().filter(|(_, t)| {
+            t.last
+                .as_ref()
+                .is_some_and(|l| l.ended == 0 && l.state != STATE_RUNNING)
+        });
+        let waiting: Vec<u32> = waiting.map(|(id, _)| id).collect();
+        for thread in waiting {
+            self.open_wait(thread, closing);
+        }
+    }
+
+    fn open_wait(&mut self, thread: u32, closing: bool) {
+        const LONG_NS: u64 = 500_000_000;
+        let Some(last) = self.threads.get(thread).last.clone() else {
+            return;
+        };
+        let duration = last.time.saturating_sub(last.since);
+        let (blocked_ns, runnable_ns) = if last.state == STATE_BLOCKED {
+            (duration, 0)
+        } else {
+            (0, duration)
+        };
+        let site = self.threads.site(thread, (&*last).into());
+        self.threads
+            .credit_open(thread, site, &last, blocked_ns, runnable_ns, closing);
+        let user = last.site_flags & SITE_KTHREAD == 0;
+        let wanted = if closing {
+            last.time >= last.next_cut
+        } else {
+            duration >= LONG_NS && self.threads.get(thread).open_wait_seen != Some(last.wait)
+        };
+        if !user || !wanted {
+            return;
+        }
+        self.threads.get_mut(thread).open_wait_seen = Some(last.wait);
+        let stack = self.stack_from_outside(thread, &last);
+        self.samples.push(SampleRow {
+            time_ns: last.time,
+            thread,
+            cpu: 0,
+            state: if last.state == STATE_BLOCKED {
+                state::BLOCKED
+            } else {
+                state::RUNNABLE
+            }
+            .into(),
+            stack,
+            site: Some(site),
+            weight_ns: if closing {
+                sampling::weight(duration, self.period_ns)
+            } else {
+                0
+            },
+        });
+        if closing {
+            let start_ns = last.since;
+            let stack = Some(stack);
+            self.slices.push(SliceRow {
+                thread,
+                site,
+                start_ns,
+                blocked_ns,
+                runnable_ns,
+                stack,
+                ..SliceRow::default()
+            });
+        }
+    }
+
+    fn stack_from_outside(&mut self, thread: u32, last: &ThreadRecord) -> u32 {
+        let process = self.threads.get(thread).row.process;
+        let space = &self.processes.get(process).space;
+        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid, last.tid);
+        let mut frames = Vec::new();
+        self.push_walked(process, &walked, &mut frames);
+        frames.reverse();
+        self.interner.stack(frames, walked.end.name())
+    }
+}

@@ -1,0 +1,202 @@
+//! Waits that ended, their stacks, and who ended them.
+use super::State;
+use crate::futexes;
+use crate::kernel_marks::WakerStack;
+use crate::reasons;
+use crate::records::{Trail, comm};
+use crate::sampling;
+use crate::threads::{OwedWait, UserPart, Waker};
+use dwell_abi::events::*;
+use dwell_abi::unwind::StackEnd;
+use dwell_recording::rows::{SampleRow, SliceRow, reason, state};
+
+impl State {
+    pub(super) fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(head.peer) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let (kernel, who) = self.marks.waker(&kernel);
+        let kernel = kernel.to_vec();
+        let waker_process = self.processes.id_of(head.tgid);
+        let interrupt = match who {
+            WakerStack::Task => "",
+            WakerStack::Timer => "[timer]",
+            WakerStack::Interrupt => "[irq]",
+        };
+        let stack = if who == WakerStack::Task {
+            self.joined_stack(waker_process, head.end, trail, &kernel)
+        } else {
+            self.join(UserPart::none(StackEnd::NoUser), &kernel)
+        };
+        self.threads.get_mut(thread).waker = Waker {
+            wait: head.seq,
+            stack: Some(stack),
+            interrupt,
+        };
+    }
+
+    pub(super) fn wait(&mut self, record: WaitRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(record.tid) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let preempted = record.site_flags & SITE_PREEMPTED != 0;
+        let kernel = if preempted {
+            self.marks.without_interrupt(&kernel).to_vec()
+        } else {
+            kernel
+        };
+        let waker = self.threads.get_mut(thread).waker.clone();
+        let waker = if waker.wait == record.wait {
+            waker
+        } else {
+            Waker::default()
+        };
+        if record.flags & WAIT_STACK_FOLLOWS != 0 {
+            self.flush_owed(thread, StackEnd::NotTaken);
+            self.threads.get_mut(thread).owed = Some(OwedWait {
+                record,
+                kernel,
+                waker,
+            });
+            return;
+        }
+        let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
+        let stack = taken.then(|| {
+            let user = if record.site_flags & SITE_KTHREAD != 0 {
+                UserPart::none(StackEnd::NoUser)
+            } else {
+                self.early_part(thread, &record)
+            };
+            self.join(user, &kernel)
+        });
+        self.finish_wait(thread, &record, stack, &waker, "");
+    }
+
+    /// The user stack that was taken before a wait, or else the last one of its site.
+    fn early_part(&mut self, thread: u32, record: &WaitRecord) -> UserPart {
+        let early = &self.threads.get(thread).early;
+        let own = early.last.as_ref().filter(|(wait, _)| *wait == record.wait);
+        let site = || early.by_site.get(&(record.ip, record.sp));
+        match own.map(|(_, part)| part).or_else(site) {
+            Some(part) => part.clone(),
+            None => {
+                self.losses.stacks_missing += 1;
+                UserPart::none(StackEnd::NotTaken)
+            }
+        }
+    }
+
+    /// The user stack that a wait owes, or one that is taken before a wait.
+    pub(super) fn wait_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(thread) = self.threads.id_of(head.tid) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let part = self.user_part(self.process_of(thread), head.end, trail);
+        let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
+        let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
+        let state = self.threads.get_mut(thread);
+        let Some(wait) = state.owed.take_if(|w| w.record.wait == head.seq) else {
+            let site = (leaf.unwrap_or(0), head.sp);
+            state.early.take(head.seq, site, part);
+            return;
+        };
+        // What waited inside an exec is another program by now, unless the exec failed.
+        let gone = self.marks.in_exec(&wait.kernel)
+            && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
+        let part = if gone {
+            UserPart::none(StackEnd::NoUser)
+        } else {
+            part
+        };
+        let stack = self.join(part, &wait.kernel);
+        let record = &wait.record;
+        let signalled = head.signalled != 0;
+        let result = futexes::result(record.operation, record.waker_kind, signalled);
+        self.finish_wait(thread, record, Some(stack), &wait.waker, result);
+    }
+
+    /// The user stack of the last wait will not come any more, for the reason `end`. Its kernel part is known.
+    pub(super) fn flush_owed(&mut self, thread: u32, end: StackEnd) {
+        if let Some(wait) = self.threads.get_mut(thread).owed.take() {
+            self.losses.stacks_missing += 1;
+            let stack = self.join(UserPart::none(end), &wait.kernel);
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, "");
+        }
+    }
+
+    /// A wait is over. `result`: how, where that was seen.
+    fn finish_wait(
+        &mut self,
+        thread: u32,
+        record: &WaitRecord,
+        stack: Option<u32>,
+        waker: &Waker,
+        result: &str,
+    ) {
+        let site = self.threads.site(thread, record.into());
+        let sampled = record.flags & WAIT_SAMPLED != 0;
+        let duration = record.end.saturating_sub(record.start);
+        if let Some(stack) = stack {
+            let preempted = record.site_flags & SITE_PREEMPTED != 0;
+            self.samples.push(SampleRow {
+                time_ns: record.end,
+                thread,
+                cpu: record.cpu,
+                state: if preempted {
+                    state::RUNNABLE
+                } else {
+                    state::BLOCKED
+                }
+                .into(),
+                stack,
+                site: Some(site),
+                weight_ns: if sampled {
+                    sampling::weight(duration, self.period_ns)
+                } else {
+                    0
+                },
+            });
+        }
+        let known = record.waker_kind != WAKER_NONE;
+        let interrupt = match (waker.stack, waker.interrupt) {
+            // Nothing but a timer's interrupt ends a sleep that asked for one.
+            (None, _) if record.waker_kind == WAKER_IRQ && is_sleep(record) => "[timer]",
+            (None, _) if record.waker_kind == WAKER_IRQ => "[irq]",
+            (_, name) => name,
+        };
+        let waker_tid =
+            (known && interrupt.is_empty() && record.waker_tid != 0).then_some(record.waker_tid);
+        let waker_thread = waker_tid.and_then(|tid| self.threads.latest_of(tid));
+        self.slices.push(SliceRow {
+            thread,
+            site,
+            start_ns: record.start,
+            blocked_ns: record.wake.saturating_sub(record.start),
+            runnable_ns: record.end.saturating_sub(record.wake),
+            cpu: record.cpu,
+            stack,
+            waker_tid,
+            waker_thread,
+            waker_name: if !known {
+                String::new()
+            } else if !interrupt.is_empty() {
+                interrupt.into()
+            } else if record.waker_comm[0] != 0 {
+                comm(&record.waker_comm)
+            } else {
+                waker_thread.map_or_else(String::new, |t| self.threads.get(t).row.name.clone())
+            },
+            waker_stack: waker.stack.filter(|_| known),
+            result: result.into(),
+        });
+    }
+}
+
+fn is_sleep(record: &WaitRecord) -> bool {
+    reasons::reason(record.nr, record.fd_kind, record.site_flags) == reason::SLEEP
+}
