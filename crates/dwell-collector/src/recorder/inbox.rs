@@ -9,7 +9,13 @@ use crate::state::State;
 use dwell_abi::events;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
+use std::iter::Peekable;
 use std::rc::Rc;
+
+/// How much of the ring is copied at a time.
+const BATCH_BYTES: usize = 1 << 20;
+/// What the ring's callback says when that is reached.
+const FULL: i32 = -libc::ENOBUFS;
 
 impl Recorder {
     /// Takes in what has come: mappings and records in the order of their times.
@@ -27,11 +33,51 @@ impl Recorder {
         maps.sort_by_key(|m| m.time);
         let now = machine::boottime_ns();
         self.mapping = false;
-        self.ring.consume().map_err(CollectError::Map)?;
-        let bytes = std::mem::take(&mut *self.ring_bytes.borrow_mut());
-        let mut rest = maps.into_iter().peekable();
+        let mut maps = maps.into_iter().peekable();
+        let mut taken = 0;
+        // Not more than the ring holds: whoever is faster than we are shall not keep us here.
+        while taken <= self.options.ring_bytes as usize {
+            let bytes = self.take_batch()?;
+            taken += bytes.len();
+            let is_last = bytes.len() < BATCH_BYTES;
+            self.take_in_records(&bytes, &mut maps, now)?;
+            *self.ring_bytes.borrow_mut() = bytes;
+            if is_last {
+                break;
+            }
+        }
+        for event in maps {
+            self.map(event, now)?;
+        }
+        let State {
+            processes, modules, ..
+        } = &mut self.state;
+        processes.find_missing(&self.programs, modules, reports.lost > 0, now)?;
+        self.state
+            .processes
+            .publish(&self.programs, &self.state.modules)
+    }
+
+    /// What the ring holds, up to somewhat more than [`BATCH_BYTES`].
+    fn take_batch(&mut self) -> Result<Vec<u8>, CollectError> {
+        self.ring_bytes.borrow_mut().clear();
+        match self.ring.consume_raw() {
+            0.. | FULL => Ok(std::mem::take(&mut *self.ring_bytes.borrow_mut())),
+            error => Err(CollectError::Map(libbpf_rs::Error::from_raw_os_error(
+                -error,
+            ))),
+        }
+    }
+
+    /// Takes in a batch of records, each after the mappings that came before it.
+    fn take_in_records(
+        &mut self,
+        bytes: &[u8],
+        maps: &mut Peekable<impl Iterator<Item = MapEvent>>,
+        now: u64,
+    ) -> Result<(), CollectError> {
         let mut at = 0;
-        while let Some((record, next)) = next_record(&bytes, at) {
+        while let Some((record, next)) = next_record(bytes, at) {
             at = next;
             let Some(record) = Record::parse(record) else {
                 continue;
@@ -40,24 +86,12 @@ impl Recorder {
                 self.late[record.kind() as usize] += 1;
                 continue;
             }
-            while let Some(event) = rest.next_if(|m| m.time <= record.time()) {
+            while let Some(event) = maps.next_if(|m| m.time <= record.time()) {
                 self.map(event, now)?;
             }
             self.state.record(&self.programs, record)?;
         }
-        for event in rest {
-            self.map(event, now)?;
-        }
-        let mut bytes = bytes;
-        bytes.clear();
-        *self.ring_bytes.borrow_mut() = bytes;
-        let State {
-            processes, modules, ..
-        } = &mut self.state;
-        processes.find_missing(&self.programs, modules, reports.lost > 0, now)?;
-        self.state
-            .processes
-            .publish(&self.programs, &self.state.modules)
+        Ok(())
     }
 
     /// A mapping of a process that is not known yet may be that of a child whose birth is still in
@@ -100,7 +134,7 @@ pub(super) fn open_ring(
             let mut bytes = into.borrow_mut();
             bytes.extend_from_slice(&(record.len() as u64).to_ne_bytes());
             bytes.extend_from_slice(record);
-            0
+            if bytes.len() < BATCH_BYTES { 0 } else { FULL }
         })
         .map_err(CollectError::Map)?;
     builder.build().map_err(CollectError::Map)
