@@ -71,6 +71,9 @@ test_needs() {
     has pgbench || [ -d /usr/lib/postgresql ] || missing+=(postgresql)
     command_from sqlite3 sqlite3
     command_from perl perl
+    command_from qemu-system-x86_64 qemu-system-x86
+    command_from busybox busybox-static
+    command_from cpio cpio
     command_from python3 python3
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }

@@ -1,8 +1,11 @@
 //! Compiles the eBPF programs with clang, against the header generated from `dwell-abi`.
 use anyhow::{Context, Result, bail};
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Sources of `src/bpf`, each an object of its own.
+const OBJECTS: [&str; 2] = ["dwell", "functions"];
 
 /// clang releases to look for, newest first; older ones lack `__builtin` forms the programs use.
 const CLANGS: [&str; 7] = [
@@ -18,8 +21,16 @@ fn main() -> Result<()> {
     println!("cargo:rerun-if-env-changed=DWELL_CLANG");
 
     let clang = find_clang()?;
-    let object = out.join("dwell.bpf.o");
-    let status = Command::new(&clang)
+    for name in OBJECTS {
+        compile(&clang, name, &out, &libbpf_headers)?;
+    }
+    Ok(())
+}
+
+fn compile(clang: &str, name: &str, out: &Path, libbpf_headers: &str) -> Result<()> {
+    let source = format!("src/bpf/{name}.bpf.c");
+    let object = out.join(format!("{name}.bpf.o"));
+    let status = Command::new(clang)
         .args([
             "-g",
             "-O2",
@@ -33,14 +44,14 @@ fn main() -> Result<()> {
         .args(["-Wno-missing-declarations", "-Wno-unused-function"])
         .arg(format!("-I{libbpf_headers}"))
         .arg(format!("-I{}", out.display()))
-        .args(["-c", "src/bpf/dwell.bpf.c", "-o"])
+        .args(["-c", &source, "-o"])
         .arg(&object)
         .status()
         .with_context(|| format!("running {clang}"))?;
     if !status.success() {
-        bail!("{clang} could not compile src/bpf/dwell.bpf.c");
+        bail!("{clang} could not compile {source}");
     }
-    strip(&clang, &object);
+    strip(clang, &object);
     Ok(())
 }
 
@@ -56,7 +67,7 @@ fn find_clang() -> Result<String> {
 }
 
 /// Drops DWARF (BTF stays): the object is embedded. Without llvm-strip it is only larger.
-fn strip(clang: &str, object: &PathBuf) {
+fn strip(clang: &str, object: &Path) {
     let tool = clang.replace("clang", "llvm-strip");
     let _ = Command::new(tool).arg("-g").arg(object).status();
 }

@@ -1,4 +1,5 @@
 //! What a machine allows, asked of the machine itself.
+use crate::functions;
 use crate::kernel_marks::KernelMarks;
 use crate::options::{Options, Target, config};
 use crate::programs::{Clock, Programs};
@@ -118,6 +119,7 @@ pub fn examine() -> Vec<Check> {
         "run as root or with CAP_PERFMON; in a container allow perf_event_open",
     ));
     checks.push(load(&marks));
+    checks.push(kernel_functions());
     checks
 }
 
@@ -175,6 +177,19 @@ fn load(marks: &KernelMarks) -> Check {
             Verdict::Missing,
             error.to_string().lines().next().unwrap_or_default(),
             "DWELL_DEBUG_BPF=1 dwell doctor shows what the kernel said",
+        ),
+    }
+}
+
+fn kernel_functions() -> Check {
+    let what = "kernel functions";
+    match functions::support::probe() {
+        Ok(()) => check(what, Verdict::Good, "can be traced (fentry)", ""),
+        Err(error) => check(
+            what,
+            Verdict::Reduced,
+            format!("`dwell functions` cannot: {}", error.reason()),
+            functions::REQUIREMENTS,
         ),
     }
 }

@@ -11,6 +11,7 @@ mod cgroup;
 pub mod doctor;
 mod error;
 mod finished;
+pub mod functions;
 mod futexes;
 mod intern;
 mod kernel_code;

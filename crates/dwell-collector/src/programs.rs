@@ -1,4 +1,4 @@
-//! The eBPF programs: load, attach, detach. The only module that names libbpf.
+//! The eBPF programs: load, attach, detach. Beside `functions`, the only module that names libbpf.
 use crate::error::CollectError;
 use crate::own_clock::OwnClock;
 use dwell_abi::events::{self, Config};
@@ -11,8 +11,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
 #[repr(align(16))]
-struct Aligned<T: ?Sized>(T);
-static OBJECT: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/dwell.bpf.o")));
+pub(crate) struct Embedded<T: ?Sized>(pub T);
+static OBJECT: &Embedded<[u8]> =
+    &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/dwell.bpf.o")));
 
 /// Which clock takes the stacks of running threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,15 @@ fn loud(_level: PrintLevel, text: String) {
     eprint!("{text}");
 }
 
+/// Keeps libbpf from writing to standard error, unless `DWELL_DEBUG_BPF` is set.
+pub(crate) fn quiet_libbpf() {
+    let verbose = std::env::var_os("DWELL_DEBUG_BPF").is_some();
+    libbpf_rs::set_print(Some((
+        PrintLevel::Debug,
+        if verbose { loud } else { quiet },
+    )));
+}
+
 /// Counters summed over all processors.
 pub type Counters = [u64; events::COUNTERS as usize];
 
@@ -53,11 +63,7 @@ impl Programs {
         ring_bytes: u32,
         kernel_locks: bool,
     ) -> Result<Programs, CollectError> {
-        let verbose = std::env::var_os("DWELL_DEBUG_BPF").is_some();
-        libbpf_rs::set_print(Some((
-            PrintLevel::Debug,
-            if verbose { loud } else { quiet },
-        )));
+        quiet_libbpf();
         let chunk_template = new_chunk()?;
         let mut open = ObjectBuilder::default()
             .open_memory(&OBJECT.0)
@@ -236,7 +242,8 @@ impl Programs {
     }
 }
 
-fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
+/// What the kernel tells of a program.
+pub(crate) fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
     // SAFETY: the pointers are to a live struct and its size; with no array asked for only it is written.
@@ -320,7 +327,11 @@ fn new_chunk() -> Result<MapHandle, CollectError> {
     .map_err(CollectError::load)
 }
 
-fn program<'a>(object: &'a Object, name: &str) -> Result<libbpf_rs::ProgramMut<'a>, CollectError> {
+/// A program of an object.
+pub(crate) fn program<'a>(
+    object: &'a Object,
+    name: &str,
+) -> Result<libbpf_rs::ProgramMut<'a>, CollectError> {
     object
         .progs_mut()
         .find(|p| p.name() == OsStr::new(name))

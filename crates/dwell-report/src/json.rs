@@ -2,6 +2,7 @@
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
 use crate::answer::{Answer, LocksAnswer};
+use crate::functions::FunctionsAnswer;
 
 /// Renders the answer.
 pub fn render(answer: &Answer) -> String {
@@ -10,6 +11,11 @@ pub fn render(answer: &Answer) -> String {
 
 /// Renders the answer about locks.
 pub fn render_locks(answer: &LocksAnswer) -> String {
+    pretty(answer)
+}
+
+/// Renders the answer about functions of the kernel.
+pub fn render_functions(answer: &FunctionsAnswer) -> String {
     pretty(answer)
 }
 

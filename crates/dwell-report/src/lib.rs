@@ -7,6 +7,7 @@
 
 pub mod answer;
 pub mod folded;
+pub mod functions;
 pub mod human;
 pub mod json;
 pub mod palette;

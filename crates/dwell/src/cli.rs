@@ -53,6 +53,11 @@ pub enum Command {
     Export(ExportArgs),
     /// Show live where the time goes.
     Top(TopArgs),
+    /// Count calls of kernel functions: how many, how long, from where.
+    #[command(
+        after_help = "Needs a kernel that lets functions be traced (fentry); `dwell doctor` tells. Ctrl-C ends it with the answer.\nEvery call is counted; times are from entry to return and include what the function calls and waits for.\n\nExamples:\n  dwell functions vfs_read vfs_write --duration 5s\n  dwell functions tcp_sendmsg -p $(pidof nginx)\n  dwell functions do_fault --duration 1s --json | jq '.functions[0] | {name, calls, mean_ns}'"
+    )]
+    Functions(FunctionsArgs),
     /// Tell what this machine allows, what is missing, and the remedy.
     Doctor(DoctorArgs),
     /// Measure what dwell itself costs, on this machine, next to other profilers.
@@ -198,6 +203,23 @@ pub struct TopArgs {
     /// End after this many pictures.
     #[arg(short = 'n', long, value_name = "N")]
     pub pictures: Option<u32>,
+}
+
+/// `dwell functions`.
+#[derive(Args, Debug)]
+pub struct FunctionsArgs {
+    /// Functions of the kernel, as `/proc/kallsyms` names them.
+    #[arg(value_name = "NAME", required = true)]
+    pub names: Vec<String>,
+    /// Only calls by this process; may be given several times.
+    #[arg(short, long, value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// End after this long: 10s, 500ms, 2m. Default: Ctrl-C.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `dwell doctor`.

@@ -5,6 +5,7 @@ mod cli;
 mod counting;
 mod doctor;
 mod export;
+mod functions;
 mod locks;
 mod naming;
 mod record;
@@ -50,6 +51,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Locks(args)) => locks::locks(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
+        Some(Command::Functions(args)) => functions::functions(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Bench(args)) => bench_command(&args),
         Some(Command::Completions { shell }) => {

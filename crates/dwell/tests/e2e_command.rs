@@ -10,12 +10,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 9] = [
+const COMMANDS: [&str; 10] = [
     "record",
     "report",
     "locks",
     "export",
     "top",
+    "functions",
     "doctor",
     "bench",
     "completions",

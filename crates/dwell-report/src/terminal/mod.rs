@@ -1,5 +1,6 @@
 //! The answer for a terminal.
 mod division;
+mod functions;
 mod header;
 mod kernel_locks;
 mod locks;
@@ -9,6 +10,7 @@ mod stacks;
 mod waits;
 
 use crate::answer::Answer;
+pub use functions::render_functions;
 pub use locks::render_locks;
 use paint::Page;
 

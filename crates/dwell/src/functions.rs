@@ -1,0 +1,113 @@
+//! `dwell functions`: calls of kernel functions.
+use crate::cli::FunctionsArgs;
+use crate::{naming, terminal};
+use dwell_collector::functions::{Callers, FunctionCalls, Functions, wait};
+use dwell_report::functions::{
+    CallersAnswer, FunctionAnswer, FunctionLosses, FunctionsAnswer, histogram,
+};
+use dwell_symbols::Symbolizer;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Counts until told to stop, and prints the answer.
+pub fn functions(args: &FunctionsArgs) -> anyhow::Result<ExitCode> {
+    for pid in &args.pid {
+        let process = format!("/proc/{pid}");
+        anyhow::ensure!(std::path::Path::new(&process).exists(), "no process {pid}");
+    }
+    let mut functions = Functions::attach(&args.names, &args.pid)?;
+    let started = Instant::now();
+    eprintln!("dwell: counting; Ctrl-C ends it");
+    wait(args.duration, &args.pid, || ())?;
+    let duration = started.elapsed();
+    functions.detach();
+    let answer = answer(&functions.read()?, duration.as_nanos() as u64, &args.pid);
+    let mut to = std::io::stdout();
+    let text = if args.json {
+        dwell_report::json::render_functions(&answer)
+    } else {
+        dwell_report::terminal::render_functions(&answer, &terminal::style(&to))
+    };
+    to.write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn answer(counted: &[FunctionCalls], duration_ns: u64, pids: &[u32]) -> FunctionsAnswer {
+    let mut symbolizer = naming::symbolizer();
+    let names = names(&mut symbolizer, counted);
+    let seconds = duration_ns.max(1) as f64 / 1e9;
+    let mut functions: Vec<FunctionAnswer> = counted
+        .iter()
+        .map(|f| FunctionAnswer {
+            name: f.name.clone(),
+            calls: f.calls,
+            timed: f.timed,
+            calls_per_s: f.calls as f64 / seconds,
+            total_ns: f.total_ns,
+            mean_ns: f.total_ns / f.timed.max(1),
+            max_ns: f.max_ns,
+            histogram: histogram(&f.buckets),
+            callers: callers(f, &names),
+            losses: FunctionLosses {
+                missed: f.missed,
+                own: f.own,
+                unfinished: f.unfinished(),
+                untimed: f.untimed,
+                without_caller: f.without_caller,
+                unknown_returns: f.unknown_returns,
+            },
+        })
+        .collect();
+    functions.sort_by_key(|f| Reverse((f.total_ns, f.calls)));
+    FunctionsAnswer {
+        duration_ns,
+        pids: pids.to_vec(),
+        functions,
+        notes: symbolizer.notes(),
+    }
+}
+
+/// The kernel's names of all callers' addresses.
+fn names(symbolizer: &mut Symbolizer, counted: &[FunctionCalls]) -> HashMap<u64, String> {
+    let callers = counted.iter().flat_map(|f| &f.callers);
+    let mut addresses: Vec<u64> = callers.flat_map(|c| c.frames.iter().copied()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let found = symbolizer.kernel(&addresses);
+    let name = |(address, chain): (&u64, Vec<dwell_symbols::Symbol>)| {
+        let name = chain.into_iter().next().map(|s| s.function);
+        (*address, name.unwrap_or_else(|| format!("{address:#x}")))
+    };
+    addresses.iter().zip(found).map(name).collect()
+}
+
+/// Places with the same names are one.
+fn callers(function: &FunctionCalls, names: &HashMap<u64, String>) -> Vec<CallersAnswer> {
+    let mut places: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
+    for place in &function.callers {
+        let sums = places.entry(beyond(function, place, names)).or_default();
+        sums.0 += place.calls;
+        sums.1 += place.total_ns;
+    }
+    let mut places: Vec<CallersAnswer> = places
+        .into_iter()
+        .map(|(frames, (calls, total_ns))| CallersAnswer {
+            frames,
+            calls,
+            total_ns,
+        })
+        .collect();
+    places.sort_by_key(|c| Reverse(c.calls));
+    places
+}
+
+/// The frames from the caller on: what comes before is our program, and the function itself.
+fn beyond(function: &FunctionCalls, place: &Callers, names: &HashMap<u64, String>) -> Vec<String> {
+    let frames = place.frames.iter().filter_map(|pc| names.get(pc));
+    let frames: Vec<String> = frames.cloned().collect();
+    let own = frames.iter().position(|name| *name == function.name);
+    frames[own.map_or(0, |at| at + 1)..].to_vec()
+}

@@ -1,0 +1,191 @@
+//! What only other kernels allow: tracing functions of the kernel, in a virtual machine with a
+//! distribution's kernel (tests/vm), where a program makes a known number of calls. And the refusal of
+//! a kernel that does not allow it.
+#[path = "shared/mod.rs"]
+mod shared;
+
+use serde_json::Value;
+use shared::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Calls that setfl makes in the scenarios.
+const CALLS: u64 = 5000;
+
+/// What is booted.
+struct Machine {
+    kernel: PathBuf,
+    initramfs: PathBuf,
+}
+
+fn script(name: &str) -> Command {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vm");
+    Command::new(folder.join(name))
+}
+
+/// Output of a script that must succeed.
+fn output(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{command:?}: {stderr}\n{stdout}");
+    stdout.into_owned()
+}
+
+impl Machine {
+    /// The kernel fetched, everything packed: once for all tests.
+    fn get() -> &'static Machine {
+        static MACHINE: OnceLock<Machine> = OnceLock::new();
+        MACHINE.get_or_init(|| {
+            let kernels = Path::new(env!("CARGO_TARGET_TMPDIR")).join("kernels");
+            let kernel = output(script("kernel.sh").arg(kernels));
+            let initramfs = Scratch::until_exit().join("initramfs");
+            let mut pack = script("initramfs.sh");
+            pack.arg(&initramfs).arg(env!("CARGO_BIN_EXE_dwell"));
+            output(pack.arg(program("setfl")));
+            Machine {
+                kernel: PathBuf::from(kernel.trim_end()),
+                initramfs,
+            }
+        })
+    }
+
+    /// Runs a scenario; what it printed, by part (`== NAME`).
+    fn run(&self, scenario: &str, mode: &str) -> BTreeMap<String, String> {
+        let mut boot = script("boot.sh");
+        boot.arg(&self.kernel).arg(&self.initramfs);
+        let printed = output(boot.args([scenario, mode]));
+        let mut parts: BTreeMap<String, String> = BTreeMap::new();
+        let mut name = String::new();
+        for line in printed.lines() {
+            match line.strip_prefix("== ") {
+                Some(next) => name = next.to_owned(),
+                None => parts.entry(name.clone()).or_default().extend([line, "\n"]),
+            }
+        }
+        parts
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+fn function<'a>(answer: &'a Value, name: &str) -> &'a Value {
+    let functions = answer["functions"].as_array().expect("a list");
+    let found = functions.iter().find(|f| f["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {answer:#}"))
+}
+
+fn number(value: &Value) -> u64 {
+    value
+        .as_u64()
+        .unwrap_or_else(|| panic!("no number: {value}"))
+}
+
+fn sum<'a>(list: &'a Value, number_of: impl Fn(&'a Value) -> u64) -> u64 {
+    list.as_array().expect("a list").iter().map(number_of).sum()
+}
+
+/// Calls of a function by `caller`, or by what it calls at once: an interrupt of it comes with more frames.
+fn called_by(function: &Value, caller: &str) -> u64 {
+    sum(&function["callers"], |place| {
+        let frames = place["frames"].as_array().expect("a list");
+        let is_caller = frames.iter().take(3).any(|f| f == caller);
+        if is_caller {
+            number(&place["calls"])
+        } else {
+            0
+        }
+    })
+}
+
+#[test]
+#[ignore = "needs root"]
+fn calls_of_kernel_functions_are_counted_exactly() {
+    let parts = Machine::get().run("functions", "one");
+    let said = json(&parts["said"]);
+    assert_eq!(said["calls"], CALLS);
+    let answer = json(&parts["counted"]);
+
+    let fcntl = function(&answer, "__x64_sys_fcntl");
+    assert_eq!(
+        (&fcntl["calls"], &fcntl["timed"]),
+        (&CALLS.into(), &CALLS.into())
+    );
+    assert_eq!(sum(&fcntl["callers"], |c| number(&c["calls"])), CALLS);
+    assert_eq!(called_by(fcntl, "do_syscall_64"), CALLS);
+    assert_eq!(sum(&fcntl["histogram"], |b| number(&b["calls"])), CALLS);
+    // The program's own time has them all.
+    let (total, mean) = (number(&fcntl["total_ns"]), number(&fcntl["mean_ns"]));
+    assert!(total < number(&said["ns"]), "{total} ns of {said}");
+    assert_eq!(mean, total / CALLS);
+    assert!(mean > 0 && number(&fcntl["max_ns"]) >= mean);
+    assert_eq!(fcntl["losses"]["missed"], 0);
+
+    // A spin lock inside each of them; other locks have other callers.
+    let lock = function(&answer, "_raw_spin_lock");
+    assert_eq!(called_by(lock, "__x64_sys_fcntl"), CALLS);
+    assert!(number(&lock["calls"]) >= CALLS);
+    // Our own programs take spin locks: these are told apart.
+    assert!(number(&lock["losses"]["own"]) > 0);
+
+    let page = &parts["page"];
+    assert!(
+        page.contains("__x64_sys_fcntl") && page.contains("do_syscall_64"),
+        "{page}"
+    );
+    assert!(page.lines().all(|l| l.chars().count() <= 80), "{page}");
+
+    for (name, told) in [
+        ("sched_clock", "notrace"),
+        ("__x64_sys_fcntx", "did you mean __x64_sys_fcntl"),
+        ("vmlinux_has_no_such", "no function"),
+    ] {
+        let refusal = &parts[&format!("refused {name}")];
+        assert!(
+            refusal.contains(name) && refusal.contains(told),
+            "{refusal}"
+        );
+    }
+
+    let checks = json(&parts["doctor"]);
+    let mut checks = checks.as_array().expect("a list").iter();
+    let check = checks.find(|c| c["check"] == "kernel functions");
+    assert_eq!(check.expect("a check")["verdict"], "ok");
+}
+
+/// Whatever this machine's kernel says, the doctor and the command agree about it.
+#[test]
+#[ignore = "needs root"]
+fn a_kernel_without_it_is_told_of() {
+    let checks = bare_dwell()
+        .args(["doctor", "--json"])
+        .output()
+        .expect("dwell runs");
+    let checks = json(&String::from_utf8_lossy(&checks.stdout));
+    let mut checks = checks.as_array().expect("a list").iter();
+    let check = checks
+        .find(|c| c["check"] == "kernel functions")
+        .expect("a check");
+    let mut command = bare_dwell();
+    let ran = command.args(["functions", "vfs_read", "--duration", "100ms"]);
+    let ran = ran.output().expect("dwell runs");
+    let told = String::from_utf8_lossy(&ran.stderr);
+    match check["verdict"].as_str() {
+        Some("ok") => assert!(ran.status.success(), "{told}"),
+        Some("reduced") => {
+            assert_eq!(ran.status.code(), Some(1));
+            assert!(ran.stdout.is_empty());
+            let remedy = check["remedy"].as_str().expect("text");
+            assert!(told.contains("does not let functions be traced"), "{told}");
+            assert!(!remedy.is_empty() && told.contains(remedy), "{told}");
+            assert_eq!(told.matches("os error").count(), 1, "{told}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
