@@ -1,29 +1,35 @@
 /*
  * setfl: threads that call fcntl(F_SETFL), each call of which takes and releases the file's spin lock once
- * (_raw_spin_lock, _raw_spin_unlock). Prints its process id; on `r` every thread makes CALLS calls and a line
- * of JSON tells how many and how long the whole took; `q` or the end of the input ends it. `shared`: all
- * threads use one file, so one lock; else each has its own.
+ * (_raw_spin_lock, _raw_spin_unlock). Prints its process id; on `r` it rests, so that who watches has emptied
+ * its buffers, then every thread makes CALLS calls and a line of JSON tells how many and how long they took; `q`
+ * or the end of the input ends it. `shared`: all threads use one file, so one lock; else each has its own.
  *
  * Usage: setfl THREADS CALLS [shared]
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 16 };
+enum { MOST_THREADS = 16, REST_US = 250000 };
 
 static long calls;
 static int files[MOST_THREADS];
 
+/* Threads run beside each other where there is a processor for each. */
 static void *sets(void *file)
 {
-	int fd = *(int *)file;
+	int thread = (int *)file - files, fd = files[thread];
+	cpu_set_t one;
 
+	CPU_ZERO(&one);
+	CPU_SET(thread, &one);
+	sched_setaffinity(0, sizeof one, &one);
 	for (long i = 0; i < calls; i++)
 		if (fcntl(fd, F_SETFL, 0) != 0)
 			abort();
@@ -57,6 +63,7 @@ int main(int argc, char **argv)
 
 		if (command != 'r')
 			continue;
+		usleep(REST_US);
 		start = now_ns();
 		/* The first in this thread: nothing but the calls is measured when it is the only one. */
 		for (int i = 1; i < n; i++)

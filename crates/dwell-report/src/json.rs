@@ -3,6 +3,7 @@
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
 use crate::answer::{Answer, LocksAnswer};
 use crate::functions::FunctionsAnswer;
+use crate::spin_locks::SpinLocksAnswer;
 
 /// Renders the answer.
 pub fn render(answer: &Answer) -> String {
@@ -16,6 +17,11 @@ pub fn render_locks(answer: &LocksAnswer) -> String {
 
 /// Renders the answer about functions of the kernel.
 pub fn render_functions(answer: &FunctionsAnswer) -> String {
+    pretty(answer)
+}
+
+/// Renders the answer about spin locks of the kernel.
+pub fn render_spin_locks(answer: &SpinLocksAnswer) -> String {
     pretty(answer)
 }
 

@@ -13,6 +13,7 @@ pub mod json;
 pub mod palette;
 pub mod pprof;
 pub mod shorten;
+pub mod spin_locks;
 pub mod svg;
 pub mod terminal;
 mod tree;

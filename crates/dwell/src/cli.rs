@@ -55,7 +55,7 @@ pub enum Command {
     Top(TopArgs),
     /// Count calls of kernel functions: how many, how long, from where.
     #[command(
-        after_help = "Needs a kernel that lets functions be traced (fentry); `dwell doctor` tells. Ctrl-C ends it with the answer.\nEvery call is counted; times are from entry to return and include what the function calls and waits for.\n\nExamples:\n  dwell functions vfs_read vfs_write --duration 5s\n  dwell functions tcp_sendmsg -p $(pidof nginx)\n  dwell functions do_fault --duration 1s --json | jq '.functions[0] | {name, calls, mean_ns}'"
+        after_help = "Needs a kernel that lets functions be traced (fentry); `dwell doctor` tells. Ctrl-C ends it with the answer.\nEvery call is counted; times are from entry to return and include what the function calls and waits for.\n\nExamples:\n  dwell functions vfs_read vfs_write --duration 5s\n  dwell functions tcp_sendmsg -p $(pidof nginx)\n  dwell functions --spin-locks --duration 5s      all spin locks of the kernel: who waited, who held\n  dwell functions do_fault --duration 1s --json | jq '.functions[0] | {name, calls, mean_ns}'"
     )]
     Functions(FunctionsArgs),
     /// Tell what this machine allows, what is missing, and the remedy.
@@ -209,8 +209,14 @@ pub struct TopArgs {
 #[derive(Args, Debug)]
 pub struct FunctionsArgs {
     /// Functions of the kernel, as `/proc/kallsyms` names them.
-    #[arg(value_name = "NAME", required = true)]
+    #[arg(value_name = "NAME", required_unless_present = "spin_locks")]
     pub names: Vec<String>,
+    /// Instead: every acquisition and release of the kernel's spin locks, and who waited for whom.
+    #[arg(long, conflicts_with = "names")]
+    pub spin_locks: bool,
+    /// Keep every operation on spin locks instead of those that somebody waits for: to measure the difference.
+    #[arg(long, requires = "spin_locks", hide = true)]
+    pub keep_all: bool,
     /// Only calls by this process; may be given several times.
     #[arg(short, long, value_name = "PID")]
     pub pid: Vec<u32>,

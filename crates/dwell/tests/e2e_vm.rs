@@ -7,6 +7,7 @@ mod shared;
 use serde_json::Value;
 use shared::*;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -157,6 +158,141 @@ fn calls_of_kernel_functions_are_counted_exactly() {
     let mut checks = checks.as_array().expect("a list").iter();
     let check = checks.find(|c| c["check"] == "kernel functions");
     assert_eq!(check.expect("a check")["verdict"], "ok");
+}
+
+/// Least time of a call of fcntl in the runs of a part, ns: on a machine that counts, instructions.
+fn cost(runs: &str) -> f64 {
+    let per_call = |line: &str| {
+        let run = json(line);
+        number(&run["ns"]) as f64 / number(&run["calls"]) as f64
+    };
+    runs.lines().map(per_call).fold(f64::INFINITY, f64::min)
+}
+
+/// Sum of a number over the functions whose names contain `part`.
+fn operations(answer: &Value, part: &str, what: &str) -> u64 {
+    sum(&answer["functions"], |f| {
+        let name = f["name"].as_str().expect("text");
+        if name.contains(part) {
+            number(&f[what])
+        } else {
+            0
+        }
+    })
+}
+
+/// What the filter costs an acquisition and its release, and that totals are exact.
+#[test]
+#[ignore = "needs root"]
+fn spin_locks_are_counted_at_a_known_cost() {
+    let parts = Machine::get().run("spin", "counting");
+    let answers = ["filtered counts", "unfiltered counts", "own counts"];
+    let [filtered, unfiltered, own] = answers.map(|part| json(&parts[part]));
+    let runs = ["bare", "filtered", "unfiltered", "after"];
+    let [bare, with_filter, with_all, after] = runs.map(|part| cost(&parts[part]));
+
+    // The process' own operations: those of its calls, and few of interrupts.
+    let calls: u64 = parts["own"]
+        .lines()
+        .map(|l| number(&json(l)["calls"]))
+        .sum();
+    for (what, lock) in [
+        ("acquired", "_raw_spin_lock"),
+        ("released", "_raw_spin_unlock"),
+    ] {
+        let most = calls + calls / 20;
+        assert!(
+            (calls..most).contains(&number(&own[what])),
+            "{calls} calls: {own:#}"
+        );
+        assert!(operations(&own, lock, "operations") >= calls, "{own:#}");
+    }
+    // Of the system's: as many releases as acquisitions, but for those in between at the ends.
+    let [acquired, released] = ["acquired", "released"].map(|n| number(&filtered[n]));
+    let missed = number(&filtered["losses"]["missed"]);
+    assert!(
+        acquired.abs_diff(released) <= missed + acquired / 100,
+        "{filtered:#}"
+    );
+    assert!(acquired > calls);
+    // One processor: nobody can be waited for. Unfiltered, everything is kept.
+    for answer in [&filtered, &unfiltered, &own] {
+        assert_eq!(
+            (&answer["contended"], &answer["awaited"]),
+            (&0.into(), &0.into()),
+            "{answer:#}"
+        );
+    }
+    assert_eq!(unfiltered["buffer_lasts_times"], 1.0);
+    assert!(filtered["buffer_lasts_times"].is_null());
+    assert!(
+        parts["page"].lines().all(|l| l.chars().count() <= 80),
+        "{}",
+        parts["page"]
+    );
+
+    told(&format!(
+        "instructions per fcntl(F_SETFL), which acquires and releases one spin lock:\n  \
+         bare {bare:.0}, filtered {with_filter:.0} (+{:.0}), every event kept {with_all:.0} (+{:.0}), \
+         afterwards {after:.0}",
+        with_filter - bare,
+        with_all - bare
+    ));
+    assert!(
+        (after / bare - 1.0).abs() < 0.01,
+        "{bare} before, {after} afterwards"
+    );
+    let [filter, all] = [with_filter - bare, with_all - bare];
+    assert!(
+        filter > 50.0 && filter < 450.0,
+        "the filter costs {filter} instructions"
+    );
+    assert!(filter < all, "{filter} with the filter, {all} without");
+}
+
+/// Contention is found where there is some, and nowhere else.
+#[test]
+#[ignore = "needs root"]
+fn spin_locks_that_are_fought_for_are_told() {
+    let parts = Machine::get().run("contended", "two");
+    let at_fcntl = |answer: &Value, who: &str| {
+        sum(&answer[who], |place| {
+            let frames = place["frames"].as_array().expect("a list");
+            let is_fcntl = frames.iter().take(3).any(|f| f == "__x64_sys_fcntl");
+            if is_fcntl { number(&place["times"]) } else { 0 }
+        })
+    };
+    for (part, fought_for) in [("apart", false), ("shared", true)] {
+        let answer = json(&parts[&format!("{part} counts")]);
+        let calls: u64 = parts[part].lines().map(|l| number(&json(l)["calls"])).sum();
+        let missed = number(&answer["losses"]["missed"]);
+        assert!(
+            number(&answer["acquired"]) + missed >= calls,
+            "{calls} calls: {answer:#}"
+        );
+        assert!(
+            number(&answer["released"]) + missed >= calls,
+            "{calls} calls: {answer:#}"
+        );
+        let [waiters, holders] = ["waiters", "holders"].map(|who| at_fcntl(&answer, who));
+        let lasts = answer["buffer_lasts_times"]
+            .as_f64()
+            .unwrap_or(f64::INFINITY);
+        told(&format!(
+            "two processors, {calls} calls, locks {part}: {waiters} found the lock held, {holders} releases \
+             were waited for; the buffer lasts {lasts:.0} times longer"
+        ));
+        assert_eq!(waiters > 0, fought_for, "{answer:#}");
+        assert!(fought_for || holders == 0, "{answer:#}");
+        // Somebody who waits long enough is seen by who releases.
+        assert!(holders > 0 || waiters < 200, "{answer:#}");
+        assert!(lasts > 2.0, "{answer:#}");
+    }
+}
+
+/// Prints a measurement although the test passes.
+fn told(text: &str) {
+    let _ = writeln!(std::io::stdout(), "\n{text}");
 }
 
 /// Whatever this machine's kernel says, the doctor and the command agree about it.

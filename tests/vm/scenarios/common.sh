@@ -2,26 +2,24 @@
 
 part() { echo "== $*"; }
 
-# Starts setfl; `go` lets it run once, its answer appears in setfl.out.
+# Starts setfl; `go` lets it run once and prints its answer. Nothing else runs meanwhile.
 start_setfl() {
     rm -f setfl.in setfl.out
-    mkfifo setfl.in
+    mkfifo setfl.in setfl.out
     setfl "$@" <setfl.in >setfl.out &
     setfl=$!
-    exec 3>setfl.in
-    until [ -s setfl.out ]; do usleep 10000; done
+    exec 3>setfl.in 4<setfl.out
+    read -r pid <&4
 }
 
 go() {
-    local before
-    before=$(wc -l <setfl.out)
     echo r >&3
-    until [ "$(wc -l <setfl.out)" -gt "$before" ]; do usleep 10000; done
-    tail -n 1 setfl.out
+    read -r answer <&4
+    echo "$answer"
 }
 
 end_setfl() {
-    exec 3>&-
+    exec 3>&- 4<&-
     wait $setfl
 }
 

@@ -6,6 +6,7 @@
 mod error;
 mod names;
 mod programs;
+pub mod spin_locks;
 pub mod support;
 mod wait;
 

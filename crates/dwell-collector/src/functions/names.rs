@@ -45,6 +45,16 @@ fn ranked(wanted: &str, names: impl Iterator<Item = String>) -> Vec<String> {
     found.into_iter().map(|(_, _, name)| name).collect()
 }
 
+/// For each function whether the kernel has type information for it, without which no program can be put
+/// there.
+pub fn have_types<const N: usize>(names: [&str; N]) -> [bool; N] {
+    let btf = Btf::from_vmlinux().ok();
+    names.map(|name| {
+        let found = btf.as_ref().and_then(|b| b.type_by_name::<Func<'_>>(name));
+        found.is_some()
+    })
+}
+
 /// True when the kernel's symbols have a function of that name.
 pub fn is_symbol(name: &str) -> bool {
     lines("/proc/kallsyms").is_some_and(|mut lines| {

@@ -31,14 +31,10 @@ pub fn render_functions(answer: &FunctionsAnswer, style: &Style) -> String {
 }
 
 fn add_table(page: &mut Page, answer: &FunctionsAnswer) {
-    let whose = match answer.pids.as_slice() {
-        [] => "of all processes".to_owned(),
-        [pid] => format!("of process {pid}"),
-        pids => format!("of {} processes", pids.len()),
-    };
     let heading = page.bold("Kernel functions");
     page.line(format!(
-        "{heading}  calls {whose} in {}",
+        "{heading}  calls {} in {}",
+        whose(&answer.pids),
         human::duration(answer.duration_ns)
     ));
     let titles = ["calls", "per s", "total", "mean", "longest"];
@@ -57,6 +53,15 @@ fn add_table(page: &mut Page, answer: &FunctionsAnswer) {
         let room = page.width - titles.len() * NUMBER - 2;
         let name = page.bold(&shorten(&f.name, room));
         page.line(format!("{numbers}  {name}"));
+    }
+}
+
+/// Whose calls are counted.
+pub(super) fn whose(pids: &[u32]) -> String {
+    match pids {
+        [] => "of all processes".to_owned(),
+        [pid] => format!("of process {pid}"),
+        pids => format!("of {} processes", pids.len()),
     }
 }
 

@@ -6,6 +6,7 @@ mod kernel_locks;
 mod locks;
 mod losses;
 mod paint;
+mod spin_locks;
 mod stacks;
 mod waits;
 
@@ -13,6 +14,7 @@ use crate::answer::Answer;
 pub use functions::render_functions;
 pub use locks::render_locks;
 use paint::Page;
+pub use spin_locks::render_spin_locks;
 
 /// How the terminal looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,9 @@
 //! `dwell functions`: calls of kernel functions.
+mod spin_locks;
+
 use crate::cli::FunctionsArgs;
 use crate::{naming, terminal};
-use dwell_collector::functions::{Callers, FunctionCalls, Functions, wait};
+use dwell_collector::functions::{FunctionCalls, Functions, wait};
 use dwell_report::functions::{
     CallersAnswer, FunctionAnswer, FunctionLosses, FunctionsAnswer, histogram,
 };
@@ -18,26 +20,34 @@ pub fn functions(args: &FunctionsArgs) -> anyhow::Result<ExitCode> {
         let process = format!("/proc/{pid}");
         anyhow::ensure!(std::path::Path::new(&process).exists(), "no process {pid}");
     }
+    if args.spin_locks {
+        return spin_locks::spin_locks(args);
+    }
     let mut functions = Functions::attach(&args.names, &args.pid)?;
-    let started = Instant::now();
-    eprintln!("dwell: counting; Ctrl-C ends it");
-    wait(args.duration, &args.pid, || ())?;
-    let duration = started.elapsed();
+    let duration_ns = count(args, || ())?;
     functions.detach();
-    let answer = answer(&functions.read()?, duration.as_nanos() as u64, &args.pid);
-    let mut to = std::io::stdout();
+    let answer = answer(&functions.read()?, duration_ns, &args.pid);
     let text = if args.json {
         dwell_report::json::render_functions(&answer)
     } else {
-        dwell_report::terminal::render_functions(&answer, &terminal::style(&to))
+        dwell_report::terminal::render_functions(&answer, &terminal::style(&std::io::stdout()))
     };
-    to.write_all(text.as_bytes())?;
+    std::io::stdout().write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Waits while programs count; how long, ns.
+fn count(args: &FunctionsArgs, meanwhile: impl FnMut()) -> anyhow::Result<u64> {
+    let started = Instant::now();
+    eprintln!("dwell: counting; Ctrl-C ends it");
+    wait(args.duration, &args.pid, meanwhile)?;
+    Ok(started.elapsed().as_nanos() as u64)
 }
 
 fn answer(counted: &[FunctionCalls], duration_ns: u64, pids: &[u32]) -> FunctionsAnswer {
     let mut symbolizer = naming::symbolizer();
-    let names = names(&mut symbolizer, counted);
+    let callers_of_all = counted.iter().flat_map(|f| &f.callers);
+    let names = names(&mut symbolizer, callers_of_all.map(|c| c.frames.as_slice()));
     let seconds = duration_ns.max(1) as f64 / 1e9;
     let mut functions: Vec<FunctionAnswer> = counted
         .iter()
@@ -70,10 +80,12 @@ fn answer(counted: &[FunctionCalls], duration_ns: u64, pids: &[u32]) -> Function
     }
 }
 
-/// The kernel's names of all callers' addresses.
-fn names(symbolizer: &mut Symbolizer, counted: &[FunctionCalls]) -> HashMap<u64, String> {
-    let callers = counted.iter().flat_map(|f| &f.callers);
-    let mut addresses: Vec<u64> = callers.flat_map(|c| c.frames.iter().copied()).collect();
+/// The kernel's names of all addresses of some stacks.
+fn names<'s>(
+    symbolizer: &mut Symbolizer,
+    stacks: impl Iterator<Item = &'s [u64]>,
+) -> HashMap<u64, String> {
+    let mut addresses: Vec<u64> = stacks.flatten().copied().collect();
     addresses.sort_unstable();
     addresses.dedup();
     let found = symbolizer.kernel(&addresses);
@@ -88,7 +100,9 @@ fn names(symbolizer: &mut Symbolizer, counted: &[FunctionCalls]) -> HashMap<u64,
 fn callers(function: &FunctionCalls, names: &HashMap<u64, String>) -> Vec<CallersAnswer> {
     let mut places: BTreeMap<Vec<String>, (u64, u64)> = BTreeMap::new();
     for place in &function.callers {
-        let sums = places.entry(beyond(function, place, names)).or_default();
+        let sums = places
+            .entry(beyond(&function.name, &place.frames, names))
+            .or_default();
         sums.0 += place.calls;
         sums.1 += place.total_ns;
     }
@@ -104,10 +118,12 @@ fn callers(function: &FunctionCalls, names: &HashMap<u64, String>) -> Vec<Caller
     places
 }
 
-/// The frames from the caller on: what comes before is our program, and the function itself.
-fn beyond(function: &FunctionCalls, place: &Callers, names: &HashMap<u64, String>) -> Vec<String> {
-    let frames = place.frames.iter().filter_map(|pc| names.get(pc));
-    let frames: Vec<String> = frames.cloned().collect();
-    let own = frames.iter().position(|name| *name == function.name);
+/// The names from the caller on: what comes before is our program, and the function itself.
+fn beyond(function: &str, frames: &[u64], names: &HashMap<u64, String>) -> Vec<String> {
+    let frames: Vec<String> = frames
+        .iter()
+        .filter_map(|pc| names.get(pc).cloned())
+        .collect();
+    let own = frames.iter().position(|name| name == function);
     frames[own.map_or(0, |at| at + 1)..].to_vec()
 }
