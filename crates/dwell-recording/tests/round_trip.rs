@@ -21,6 +21,7 @@ fn join(parts: &[Tables]) -> Tables {
         all.events.extend(part.events);
         all.futexes.extend(part.futexes);
         all.locks.extend(part.locks);
+        all.lock_blocks.extend(part.lock_blocks);
         all.kernel_locks.extend(part.kernel_locks);
     }
     all.meta = Meta {
