@@ -81,7 +81,7 @@ fn a_recording_without_rows_is_one() {
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
-        15,
+        16,
         "meta.json and an empty file per table"
     );
 }

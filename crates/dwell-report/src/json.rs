@@ -1,7 +1,7 @@
 //! The answer as JSON: the fields of [`Answer`], two-space indented, with a final line feed.
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
-use crate::answer::{Answer, LocksAnswer};
+use crate::answer::{Answer, LockTimeline, LocksAnswer};
 
 /// Renders the answer.
 pub fn render(answer: &Answer) -> String {
@@ -11,6 +11,11 @@ pub fn render(answer: &Answer) -> String {
 /// Renders the answer about locks.
 pub fn render_locks(answer: &LocksAnswer) -> String {
     pretty(answer)
+}
+
+/// Renders a lock over time.
+pub fn render_timeline(timeline: &LockTimeline) -> String {
+    pretty(timeline)
 }
 
 fn pretty(answer: &impl serde::Serialize) -> String {

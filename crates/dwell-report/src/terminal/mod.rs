@@ -1,4 +1,5 @@
 //! The answer for a terminal.
+mod contention;
 mod division;
 mod header;
 mod kernel_locks;
@@ -9,6 +10,7 @@ mod stacks;
 mod waits;
 
 use crate::answer::Answer;
+pub use contention::{render_timeline, timeline_parts};
 pub use locks::render_locks;
 use paint::Page;
 
