@@ -189,7 +189,9 @@ impl<'t> Threads<'t> {
         let rows = &analysis.tables.threads;
         let mut positions: FxHashMap<(u32, u32), Vec<usize>> = FxHashMap::default();
         for (position, row) in rows.iter().enumerate() {
-            let of = positions.entry((row.process, row.ns_tid)).or_default();
+            // Of a thread that began in the window only the outer number may be known.
+            let number = if row.ns_tid == 0 { row.tid } else { row.ns_tid };
+            let of = positions.entry((row.process, number)).or_default();
             of.push(position);
         }
         Threads { positions, rows }
