@@ -49,6 +49,9 @@ CREATE OR REPLACE TEMP VIEW locks AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('locks')
 QUALIFY row_number() OVER (PARTITION BY lock ORDER BY filename DESC, file_row_number DESC) = 1;
 
+CREATE OR REPLACE TEMP VIEW lock_blocks AS
+SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('lock_blocks');
+
 CREATE OR REPLACE TEMP VIEW kernel_locks AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('kernel_locks');
 

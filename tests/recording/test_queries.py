@@ -110,10 +110,12 @@ class Format(Case):
         tables = self.recording.tables
         known = {name: {row[name] for row in tables[table]} for name, table in [
             ("process", "processes"), ("thread", "threads"), ("site", "sites"), ("stack", "stacks"), ("frame", "frames"),
-            ("futex", "futexes")]}
+            ("futex", "futexes"), ("lock", "locks")]}
         refers = [("threads", "process", "process"), ("mappings", "process", "process"), ("symbols", "frame", "frame"),
                   ("sites", "thread", "thread"), ("sites", "futex", "futex"), ("futexes", "process", "process"),
                   ("locks", "process", "process"),
+                  ("lock_blocks", "process", "process"), ("lock_blocks", "lock", "lock"),
+                  ("lock_blocks", "frame", "frame"), ("lock_blocks", "release_frame", "frame"),
                   ("kernel_locks", "process", "process"), ("kernel_locks", "stack", "stack"),
                   ("site_times", "site", "site"), ("samples", "thread", "thread"),
                   ("samples", "stack", "stack"), ("samples", "site", "site"), ("slices", "thread", "thread"),
@@ -203,6 +205,26 @@ class Queries(Case):
             self.assertAlmostEqual(row["waited_ms"], sum(ns for _, ns in found) / 1e6, delta=0.001)
         if self.is_sample:
             self.assertTrue(any(row["waits"] for row in rows.values()), "one of them is waited for")
+
+    def test_lock_blocks(self):
+        blamed, waited, unclaimed = {}, {}, {}
+        for row in self.recording.tables["lock_blocks"]:
+            if row["part"] == "hold":
+                key = row["lock"], row["ns_tid"]
+                blamed[key] = blamed.get(key, 0) + row["blamed_ns"]
+            if row["part"] == "wait":
+                lock = row["lock"]
+                waited[lock] = waited.get(lock, 0) + row["end_ns"] - row["start_ns"]
+                unclaimed[lock] = unclaimed.get(lock, 0) + row["unclaimed_ns"]
+        rows = self.ask("lock_blocks")
+        self.assertEqual(len(rows), len(blamed))
+        for row in rows:
+            self.assertEqual(row["blamed_ms"], round(blamed[row["lock"], row["owner"]] / 1e6, 3))
+            self.assertEqual(row["waited_ms"], round(waited[row["lock"]] / 1e6, 3))
+            self.assertEqual(row["unclaimed_ms"], round(unclaimed[row["lock"]] / 1e6, 3))
+        self.assertEqual(sum(blamed.values()) + sum(unclaimed.values()), sum(waited.values()))
+        if self.is_sample:
+            self.assertTrue(rows)
 
     def test_kernel_locks(self):
         wanted = collections.Counter()

@@ -11,7 +11,7 @@ use crate::signals::Signals;
 use crate::state::State;
 use dwell_abi::events;
 use dwell_recording::meta::{CountedProcess, Meta};
-use dwell_recording::rows::LockRow;
+use dwell_recording::rows::{LockBlockRow, LockRow};
 use dwell_recording::{Tables, Writer};
 use libbpf_rs::RingBuffer;
 use std::cell::RefCell;
@@ -224,6 +224,16 @@ impl Recorder {
     /// Takes rows in that this crate does not make, for the next segment.
     pub fn append_locks(&mut self, rows: Vec<LockRow>) {
         self.take_in(rows);
+    }
+
+    /// The same, of blocks of locks.
+    pub fn append_lock_blocks(&mut self, rows: Vec<LockBlockRow>) {
+        self.take_in(rows);
+    }
+
+    /// `frames.frame` of the call that returns to this actual address of a process.
+    pub fn frame_of_call(&mut self, process: u32, returns_to: u64) -> u32 {
+        self.state.frame_of_call(process, returns_to)
     }
 
     /// Says how locks are counted.

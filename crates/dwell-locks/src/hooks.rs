@@ -11,6 +11,8 @@ pub(crate) struct Function {
     quick: Option<(u64, u64)>,
     /// At its `ret`s, where it keeps its argument: its entry is left alone then.
     result: Option<u64>,
+    /// Whether what it returns does not matter.
+    is_release: bool,
 }
 
 impl Function {
@@ -21,6 +23,11 @@ impl Function {
             (Libc::Musl, Some((_, musl))) => musl,
             _ => self.plain,
         })
+    }
+
+    /// Whether only its entry is hooked.
+    pub fn is_release(&self) -> bool {
+        self.is_release
     }
 
     /// The hook at the `ret`s that needs none at the entry.
@@ -38,6 +45,7 @@ const fn quick(name: &'static str, plain: u64, glibc: u64, musl: u64) -> Functio
         plain,
         quick: Some((glibc, musl)),
         result: None,
+        is_release: false,
     }
 }
 
@@ -47,6 +55,7 @@ const fn plain(name: &'static str, plain: u64) -> Function {
         plain,
         quick: None,
         result: None,
+        is_release: false,
     }
 }
 
@@ -56,10 +65,22 @@ const fn short(name: &'static str, plain: u64, result: u64) -> Function {
         plain,
         quick: None,
         result: Some(result),
+        is_release: false,
     }
 }
 
-/// Every function that is hooked.
+/// The function that releases a mutex: hooked where the mutex is known, for the sake of those who wait.
+pub(crate) const UNLOCK: Function = Function {
+    is_release: true,
+    ..quick(
+        "pthread_mutex_unlock",
+        dwell_agent::LOCK_OFFSET, // of a libc that is not known: never used
+        dwell_agent::GLIBC_UNLOCK_OFFSET,
+        dwell_agent::MUSL_UNLOCK_OFFSET,
+    )
+};
+
+/// Every function that is hooked in any libc.
 pub(crate) const FUNCTIONS: [Function; 22] = {
     use dwell_agent::*;
     [

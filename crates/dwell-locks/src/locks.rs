@@ -1,11 +1,13 @@
 //! Attaches to a process, reads, and lets go.
-use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS};
+use crate::events::{Drained, Reader};
+use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS, UNLOCK};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
 use dwell_patch::plan::{Place, keeps_first_argument};
 use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
 use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
+use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
 use thiserror::Error;
@@ -43,6 +45,7 @@ pub struct Locks {
     attachment: Attachment,
     libc: Libc,
     missed: Vec<Missed>,
+    events: Reader,
 }
 
 impl Locks {
@@ -74,6 +77,7 @@ impl Locks {
             })
             .collect();
         Ok(Locks {
+            events: Reader::new(attachment.states()),
             attachment,
             libc,
             missed,
@@ -116,23 +120,54 @@ impl Locks {
         read(&self.attachment)
     }
 
+    /// What was told of contended operations since the last time. What comes in the last instants before is
+    /// told the next time.
+    pub fn events(&mut self) -> Drained {
+        let Locks {
+            attachment, events, ..
+        } = self;
+        events.drain(|state, offset, bytes| read_totals(attachment, state, offset, bytes))
+    }
+
     /// Gives the process its own code back, and reads what was counted up to then, or up to its end;
     /// none as for [`Locks::snapshot`].
     pub fn detach(self) -> Result<(Option<Snapshot>, Restored), PatchError> {
-        let mut last = None;
-        let restored = self
-            .attachment
-            .detach_after(|attachment| last = read(attachment))?;
+        let (last, _, restored) = self.detach_with_events()?;
         Ok((last, restored))
+    }
+
+    /// The same, with all events that are left.
+    pub fn detach_with_events(self) -> Result<(Option<Snapshot>, Drained, Restored), PatchError> {
+        let Locks {
+            attachment,
+            mut events,
+            ..
+        } = self;
+        let (mut last, mut drained) = (None, Drained::default());
+        let restored = attachment.detach_after(|attachment| {
+            last = read(attachment);
+            drained =
+                events.finish(|state, offset, bytes| read_totals(attachment, state, offset, bytes));
+        })?;
+        Ok((last, drained, restored))
     }
 }
 
 fn read(attachment: &Attachment) -> Option<Snapshot> {
-    const TOTALS: u64 = offset_of!(State, totals) as u64;
     totals::read(attachment.states(), |state, offset, bytes| {
-        attachment.read_state(state, TOTALS + offset as u64, bytes)
+        read_totals(attachment, state, offset, bytes)
     })
     .ok()
+}
+
+fn read_totals(
+    attachment: &Attachment,
+    state: usize,
+    offset: usize,
+    bytes: &mut [u8],
+) -> io::Result<()> {
+    const TOTALS: u64 = offset_of!(State, totals) as u64;
+    attachment.read_state(state, TOTALS + offset as u64, bytes)
 }
 
 /// The file that defines the lock functions. Before 2.34 glibc had them in `libpthread`, and only a way
@@ -152,7 +187,8 @@ fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>)
     let image = module.image()?;
     let mut names = Vec::new();
     let mut probes = Vec::new();
-    for function in &FUNCTIONS {
+    let release = (libc != Libc::Unknown).then_some(&UNLOCK);
+    for function in FUNCTIONS.iter().chain(release) {
         let keeps = |_: &Hook| {
             let symbols = image.symbols();
             let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
@@ -160,6 +196,7 @@ fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>)
         };
         let hooks = match function.result().filter(keeps) {
             Some(result) => vec![(Place::Rets, result)],
+            None if function.is_release() => vec![(Place::Entry, function.entry(libc))],
             None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
         };
         for (place, hook) in hooks {
@@ -178,6 +215,7 @@ fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>)
 fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {
     let mut settings = Settings {
         pid: pid as u64,
+        events: u64::from(libc != Libc::Unknown && has_steady_clock()),
         ..Settings::default()
     };
     match libc {
@@ -192,6 +230,15 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
         Libc::Unknown => {}
     }
     Ok(settings)
+}
+
+/// Whether the processors' time stamp counters never stop and go at one speed, so that a time can be told
+/// from theirs.
+fn has_steady_clock() -> bool {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = info.lines().find(|l| l.starts_with("flags"));
+    let has = |flag| flags.is_some_and(|f| f.split_whitespace().any(|f| f == flag));
+    has("constant_tsc") && has("nonstop_tsc")
 }
 
 /// Where musl waits by trying.

@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    fn of(number: u64) -> Option<Kind> {
+    pub(crate) fn of(number: u64) -> Option<Kind> {
         Some(match number {
             kind::MUTEX => Kind::UnknownMutex,
             kind::READ => Kind::Read,
@@ -95,6 +95,21 @@ pub struct LockTotal {
     pub nested: u64,
 }
 
+impl LockTotal {
+    /// A lock with which nothing was done.
+    pub fn none(address: u64, kind: Kind) -> LockTotal {
+        LockTotal {
+            address,
+            kind,
+            acquired: 0,
+            contended: 0,
+            try_fails: 0,
+            timeouts: 0,
+            nested: 0,
+        }
+    }
+}
+
 /// All locks of a process, at an instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -102,6 +117,8 @@ pub struct Snapshot {
     pub locks: Vec<LockTotal>,
     /// Calls that were forgotten while under way: what they acquired is missing above.
     pub forgotten: u64,
+    /// Releases of normal mutexes that nobody held: errors of the program.
+    pub released_free: u64,
 }
 
 impl Snapshot {
@@ -128,6 +145,7 @@ pub(crate) fn read(
     Ok(Snapshot {
         locks,
         forgotten: sums.forgotten,
+        released_free: sums.released_free,
     })
 }
 
@@ -149,6 +167,7 @@ fn total((key, counts): (u64, Counts)) -> Option<LockTotal> {
 struct Sums {
     of_key: HashMap<u64, Counts>,
     forgotten: u64,
+    released_free: u64,
 }
 
 impl Sums {
@@ -160,6 +179,7 @@ impl Sums {
             Ok(words.iter().copied().map(u64::from_le_bytes).collect())
         };
         self.forgotten += words(offset_of!(Totals, forgotten), 1)?[0];
+        self.released_free += words(offset_of!(Totals, released_free), 1)?[0];
         const SHARED_WORDS: usize = size_of::<Shared>() / 8;
         let others = words(offset_of!(Totals, others), kind::END * SHARED_WORDS)?;
         let (others, _) = others.as_chunks::<SHARED_WORDS>();
@@ -203,7 +223,7 @@ impl Sums {
 pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
     let head = [settings.libc, settings.tid_offset, settings.pid];
     let inside = settings.inside.iter().flatten();
-    let words = head.iter().chain(inside);
+    let words = head.iter().chain(inside).chain([&settings.events]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -218,6 +238,7 @@ mod tests {
             tid_offset: 2,
             pid: 3,
             inside: std::array::from_fn(|n| [4 + 2 * n as u64, 5 + 2 * n as u64]),
+            events: 16,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

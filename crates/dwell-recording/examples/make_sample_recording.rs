@@ -43,6 +43,7 @@ fn main() -> Result<(), RecordingError> {
         let rows = simulation.take();
         writer.append(world::processes(START + second * SECOND))?;
         writer.append(world::locks(START + second * SECOND))?;
+        writer.append(world::lock_blocks(START + (second - 1) * SECOND))?;
         writer.append(rows.threads)?;
         writer.append(rows.sites)?;
         writer.append(rows.site_times)?;
@@ -85,6 +86,9 @@ fn counted() -> CountedProcess {
         attach: held(300_000),
         detach: Some(held(250_000)),
         forgotten: 0,
+        events: 300,
+        lost_events: 4,
+        released_free: 1,
         missed: Vec::new(),
     }
 }

@@ -13,6 +13,7 @@ pub struct Buffers {
     pub(crate) stacks: Vec<StackRow>,
     pub(crate) futexes: Vec<FutexRow>,
     pub(crate) locks: Vec<LockRow>,
+    pub(crate) lock_blocks: Vec<LockBlockRow>,
     pub(crate) kernel_locks: Vec<KernelLockRow>,
     pub(crate) sites: Vec<SiteRow>,
     pub(crate) site_times: Vec<SiteTimeRow>,
@@ -38,6 +39,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
     action.table::<MappingRow>()?;
     action.table::<FutexRow>()?;
     action.table::<LockRow>()?;
+    action.table::<LockBlockRow>()?;
     action.table::<KernelLockRow>()?;
     action.table::<SiteRow>()?;
     action.table::<SiteTimeRow>()?;
@@ -47,7 +49,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
 }
 
 /// The names of all tables.
-pub const TABLES: [&str; 14] = [
+pub const TABLES: [&str; 15] = [
     FrameRow::NAME,
     SymbolRow::NAME,
     StackRow::NAME,
@@ -56,6 +58,7 @@ pub const TABLES: [&str; 14] = [
     MappingRow::NAME,
     FutexRow::NAME,
     LockRow::NAME,
+    LockBlockRow::NAME,
     KernelLockRow::NAME,
     SiteRow::NAME,
     SiteTimeRow::NAME,

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The contents of `meta.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -55,6 +55,12 @@ pub struct CountedProcess {
     pub detach: Option<HeldThreads>,
     /// Calls whose outcome was not seen: what they acquired is missing in the counts.
     pub forgotten: u64,
+    /// Contended operations that were written down, for `lock_blocks`.
+    pub events: u64,
+    /// Of these, how many were overwritten before they were read.
+    pub lost_events: u64,
+    /// Releases of mutexes that nobody held.
+    pub released_free: u64,
     /// What was not counted, with the reason, for people.
     pub missed: Vec<String>,
 }

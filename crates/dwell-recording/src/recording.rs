@@ -128,6 +128,7 @@ impl Recording {
             sites: self.last()?,
             futexes: self.last()?,
             locks: self.last()?,
+            lock_blocks: self.last()?,
             kernel_locks: self.last()?,
             site_times: self.last()?,
             samples: self.last()?,

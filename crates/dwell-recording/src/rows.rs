@@ -300,6 +300,72 @@ pub struct LockRow {
     pub until_ns: u64,
 }
 
+/// What a [`LockBlockRow`] tells of a block.
+pub mod block_part {
+    /// The block as a whole.
+    pub const BLOCK: &str = "block";
+    /// A stay of the lock with a thread.
+    pub const HOLD: &str = "hold";
+    /// A wait of a thread for the lock.
+    pub const WAIT: &str = "wait";
+}
+
+/// How a part of a block ended.
+pub mod block_end {
+    /// The lock was free and nobody waited.
+    pub const FREE: &str = "free";
+    /// The owner let the lock go.
+    pub const RELEASED: &str = "released";
+    /// The owner let it go to wait for a condition.
+    pub const CONDITION: &str = "condition";
+    /// The owner died.
+    pub const DIED: &str = "died";
+    /// The waiter acquired the lock.
+    pub const ACQUIRED: &str = "acquired";
+    /// The waiter gave up.
+    pub const GAVE_UP: &str = "gave_up";
+    /// It had not ended by then.
+    pub const OPEN: &str = "open";
+    /// Nobody saw its end.
+    pub const UNSEEN: &str = "unseen";
+}
+
+/// A part of a block: a run of events on a lock of a process, in which somebody waited, between two instants at
+/// which the lock is free.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockBlockRow {
+    /// Number of the block in this recording.
+    pub block: u32,
+    /// `processes.process`: whose lock.
+    pub process: u32,
+    /// `locks.lock`.
+    pub lock: u32,
+    /// See [`block_part`].
+    pub part: String,
+    /// Of a hold and a wait: whose, by the thread id in its own PID namespace (`threads.ns_tid`); 0 when
+    /// nothing tells.
+    pub ns_tid: u32,
+    /// When it began; of a block, when its first waiter came. None for a hold of a thread that had acquired
+    /// the lock without waiting.
+    pub start_ns: Option<u64>,
+    /// When it ended, or up to when it is known. None for a hold whose end nobody saw.
+    pub end_ns: Option<u64>,
+    /// See [`block_end`].
+    pub end: String,
+    /// Of a wait: who held the lock when it began, as `ns_tid`; 0 when the lock did not tell.
+    pub owner_ns_tid: u32,
+    /// `frames.frame` of the call that acquired the lock, or wanted it; none when not seen.
+    pub frame: Option<u32>,
+    /// `frames.frame` of the call that let it go; none when not seen.
+    pub release_frame: Option<u32>,
+    /// Of a hold: waiting that is charged to it, of all waiters.
+    pub blamed_ns: u64,
+    /// Of a wait: what of it is charged to no hold.
+    pub unclaimed_ns: u64,
+    /// Of a wait: how many waited from its begin on, itself included. Of a block: the most at a time.
+    pub queue: u32,
+}
+
 /// Waits of a process' threads for one lock of the kernel, at one place in it, over the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct KernelLockRow {

@@ -101,6 +101,12 @@ table! { LockRow in locks, key true |row| row.lock.into(), {
     until_ns: Time,
 } }
 
+table! { LockBlockRow in lock_blocks, key false |_| 0, {
+    block: Number, process: Number, lock: Number, part: Word, ns_tid: Number, start_ns: Time,
+    end_ns: Time, end: Word, owner_ns_tid: Number, frame: Number, release_frame: Number,
+    blamed_ns: Amount, unclaimed_ns: Amount, queue: Number,
+} }
+
 table! { KernelLockRow in kernel_locks, key false |_| 0, {
     process: Number, address: Address, kind: Word, access: Word, stack: Number, waits: Amount,
     waited_ns: Amount, max_ns: Amount,

@@ -25,6 +25,8 @@ pub struct Tables {
     pub futexes: Vec<FutexRow>,
     /// Table `locks`.
     pub locks: Vec<LockRow>,
+    /// Table `lock_blocks`.
+    pub lock_blocks: Vec<LockBlockRow>,
     /// Table `kernel_locks`.
     pub kernel_locks: Vec<KernelLockRow>,
     /// Table `site_times`.

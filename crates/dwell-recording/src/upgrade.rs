@@ -39,6 +39,19 @@ const STEPS: &[Step] = &[
         },
         columns: &[("frames", "spinning")],
     },
+    Step {
+        from: 3,
+        meta: |meta| {
+            let counted = meta["counted"].as_array_mut();
+            for process in counted.ok_or("it has no list of counted processes")? {
+                for name in ["events", "lost_events", "released_free"] {
+                    process[name] = 0.into();
+                }
+            }
+            Ok(())
+        },
+        columns: &[],
+    },
 ];
 
 /// The oldest version there is.

@@ -21,7 +21,12 @@ pub fn lost_rows(table: &str) -> String {
 
 /// Tables with a row per moment: what a disk without room costs first. Nothing refers to them, and the
 /// exact sums are elsewhere.
-const MOMENTS: [&str; 3] = [SampleRow::NAME, SliceRow::NAME, EventRow::NAME];
+const MOMENTS: [&str; 4] = [
+    SampleRow::NAME,
+    SliceRow::NAME,
+    EventRow::NAME,
+    LockBlockRow::NAME,
+];
 /// What else can be had from other files, mostly.
 const NAMES: [&str; 1] = [SymbolRow::NAME];
 /// Tables that say where: what is given up next, when memory cannot hold the rest or the recording ends.
@@ -179,7 +184,7 @@ impl Writer {
     /// Writes every table that has rows, then `meta.json`, which makes them count. Call it about
     /// once a second.
     ///
-    /// When it fails (a full disk), rows of `samples`, `slices` and `events` are dropped and counted in
+    /// When it fails (a full disk), rows of `samples`, `slices`, `events` and `lock_blocks` are dropped and counted in
     /// [`Writer::lost`], and the others, which later rows refer to and which hold the exact sums, are
     /// written at once. If there is no room even for them, they are kept for the next attempt. The
     /// recording may go on.

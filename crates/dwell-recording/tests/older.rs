@@ -23,6 +23,18 @@ fn version(version: u32) -> Tables {
 }
 
 #[test]
+fn version_3_has_no_blocks_and_everything_else() {
+    let tables = version(3);
+    assert!(tables.lock_blocks.is_empty());
+    assert_eq!((tables.locks.len(), tables.kernel_locks.len()), (5, 3));
+    let [counted] = &tables.meta.counted[..] else {
+        panic!("{:?}", tables.meta.counted);
+    };
+    assert_eq!((counted.events, counted.lost_events), (0, 0));
+    assert!(counted.attach.times > 0);
+}
+
+#[test]
 fn version_2_does_not_know_what_spins_and_has_everything_else() {
     let tables = version(2);
     assert!(tables.frames.iter().all(|row| row.spinning.is_none()));

@@ -21,6 +21,7 @@ fn join(parts: &[Tables]) -> Tables {
         all.events.extend(part.events);
         all.futexes.extend(part.futexes);
         all.locks.extend(part.locks);
+        all.lock_blocks.extend(part.lock_blocks);
         all.kernel_locks.extend(part.kernel_locks);
     }
     all.meta = Meta {
@@ -80,7 +81,7 @@ fn a_recording_without_rows_is_one() {
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
-        15,
+        16,
         "meta.json and an empty file per table"
     );
 }

@@ -1,7 +1,7 @@
 //! The answer as JSON: the fields of [`Answer`], two-space indented, with a final line feed.
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
-use crate::answer::{Answer, LocksAnswer};
+use crate::answer::{Answer, LockTimeline, LocksAnswer};
 use crate::functions::FunctionsAnswer;
 use crate::spin_locks::SpinLocksAnswer;
 
@@ -23,6 +23,11 @@ pub fn render_functions(answer: &FunctionsAnswer) -> String {
 /// Renders the answer about spin locks of the kernel.
 pub fn render_spin_locks(answer: &SpinLocksAnswer) -> String {
     pretty(answer)
+}
+
+/// Renders a lock over time.
+pub fn render_timeline(timeline: &LockTimeline) -> String {
+    pretty(timeline)
 }
 
 fn pretty(answer: &impl serde::Serialize) -> String {

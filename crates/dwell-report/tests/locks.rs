@@ -1,10 +1,10 @@
 //! The answer about locks: it fits its terminal, adds up, and the JSON holds the same.
 use dwell_analysis::testing::{Scale, fixture};
 use dwell_recording::meta::CountedProcess;
-use dwell_recording::rows::{FutexRow, KernelLockRow, LockRow};
+use dwell_recording::rows::{FutexRow, KernelLockRow, LockBlockRow, LockRow};
 use dwell_recording::tables::Tables;
-use dwell_report::terminal::{Style, render, render_locks};
-use dwell_report::{Answer, LocksAnswer, Options, json};
+use dwell_report::terminal::{Style, render, render_locks, render_timeline, timeline_parts};
+use dwell_report::{Answer, LockTimeline, LocksAnswer, Options, json};
 use unicode_width::UnicodeWidthStr;
 
 fn tables() -> Tables {
@@ -53,6 +53,7 @@ fn counted() -> Tables {
             ..LockRow::default()
         })
         .collect();
+    tables.lock_blocks = blocks(process, &tables);
     let stack = Some(tables.stacks[0].stack);
     tables.kernel_locks = [("spin", "", stack, 30), ("rwsem", "write", None, 10)]
         .map(|(kind, access, stack, waits)| KernelLockRow {
@@ -76,6 +77,9 @@ fn counted() -> Tables {
         pid: 4711,
         libc: "glibc".to_owned(),
         forgotten: 2,
+        events: 1_000,
+        lost_events: 10,
+        released_free: 1,
         missed: vec!["pthread_spin_lock (entry): a jump leads into it".to_owned()],
         ..CountedProcess::default()
     }];
@@ -112,6 +116,8 @@ fn counts_stand_beside_the_waits() {
         "No thread waited for 2 of these locks, acquired 507 times.",
         "not counted: pthread_spin_lock (entry): a jump leads into it.",
         "2 calls whose outcome was not seen",
+        "10 of 1 000 contended operations were not written down in time",
+        "1 mutex was released that nobody held",
         "acquired 2.00M times, 1.5 % of them not free at first",
         "not free",
     ] {
@@ -137,6 +143,126 @@ fn counts_stand_beside_the_waits() {
     assert_eq!(report.lock_counts.as_ref(), Some(counts));
     assert!(render(&report, &wide).contains("acquisitions of 3 locks"));
     assert_eq!(self::answer(&self::tables()).lock_counts, None);
+}
+
+/// Blocks of the first lock: two threads in turn, one of which the other waits for.
+fn blocks(process: u32, tables: &Tables) -> Vec<LockBlockRow> {
+    let mut own = tables.threads.iter().filter(|t| t.process == process);
+    let (a, b) = (own.next().unwrap(), own.next().unwrap());
+    let start = tables.meta.start_ns;
+    let block = |block: u32| {
+        let begin = start + 1_000_000 * u64::from(block);
+        let row = |part: &str, ns_tid, start_ns, end_ns, end: &str| LockBlockRow {
+            block,
+            process,
+            part: part.to_owned(),
+            ns_tid,
+            start_ns,
+            end_ns: Some(end_ns),
+            end: end.to_owned(),
+            queue: u32::from(part != "hold"),
+            frame: Some(tables.frames[0].frame),
+            ..LockBlockRow::default()
+        };
+        [
+            LockBlockRow {
+                blamed_ns: 300_000,
+                ..row("hold", a.ns_tid, None, begin + 300_000, "released")
+            },
+            LockBlockRow {
+                owner_ns_tid: a.ns_tid,
+                unclaimed_ns: 50_000,
+                ..row("wait", b.ns_tid, Some(begin), begin + 350_000, "acquired")
+            },
+            row(
+                "hold",
+                b.ns_tid,
+                Some(begin + 350_000),
+                begin + 500_000,
+                "released",
+            ),
+            row("block", 0, Some(begin), begin + 500_000, "free"),
+        ]
+    };
+    (0..40).flat_map(block).collect()
+}
+
+#[test]
+fn contended_blocks_are_told_of() {
+    let answer = answer(&counted());
+    let [lock] = &answer.contended[..] else {
+        panic!("{:?}", answer.contended);
+    };
+    assert_eq!(
+        (lock.blocks, lock.wait.count, lock.hold.count),
+        (40, 40, 40)
+    );
+    assert_eq!(
+        (lock.wait.mean_ns, lock.wait.p99_ns, lock.wait.max_ns),
+        (350_000, 350_000, 350_000)
+    );
+    assert_eq!((lock.hold.mean_ns, lock.unclaimed_ns), (150_000, 2_000_000));
+    let blamed: u64 = lock.owners.iter().map(|o| o.waited_ns).sum();
+    assert_eq!(blamed + lock.unclaimed_ns, lock.wait.sum_ns);
+    assert_eq!(
+        (lock.held_at_begin.len(), lock.held_at_begin[0].times),
+        (1, 40)
+    );
+    assert!(lock.held_at_begin[0].function.is_some());
+    let text = render_locks(
+        &answer,
+        &Style {
+            width: 100,
+            color: false,
+        },
+    );
+    for wanted in [
+        "Contended",
+        "350 µs",
+        "150 µs",
+        "held by",
+        "14.3 % of the waiting charged to no hold",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+}
+
+#[test]
+fn a_timeline_fits_and_tells() {
+    let tables = counted();
+    let style = Style {
+        width: 80,
+        color: false,
+    };
+    let parts = timeline_parts(&style);
+    let lock = &answer(&tables).contended[0];
+    let timeline = LockTimeline::build(&tables, &lock.name, parts).unwrap();
+    assert_eq!(timeline.parts.len(), parts);
+    let by_address = LockTimeline::build(&tables, &lock.address, parts);
+    assert_eq!(by_address.as_ref(), Some(&timeline));
+    assert_eq!(
+        LockTimeline::build(&tables, "none of that name", parts),
+        None
+    );
+    let waited: f64 = timeline
+        .parts
+        .iter()
+        .map(|p| p.waiting * timeline.part_ns as f64)
+        .sum();
+    assert!((waited - lock.wait.sum_ns as f64).abs() < 1.0, "{waited}");
+    let text = render_timeline(&timeline, &style);
+    assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+    for wanted in [
+        "queue  ",
+        "owner  ",
+        "40 waits in 40 blocks",
+        "     a ",
+        "     b ",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    let back: LockTimeline = serde_json::from_str(&json::render_timeline(&timeline)).unwrap();
+    assert_eq!(render_timeline(&back, &style), text);
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub enum Command {
     Report(ReportArgs),
     /// Print which locks threads waited for, who waited, and who held them up.
     #[command(
-        after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock. Functions that only waited while they ran,\nin a loop that does nothing else, are told apart: they spun.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'\n  dwell locks --json cache.dwell | jq '.spun[] | {function, caller, time_ns}'"
+        after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock. Functions that only waited while they ran,\nin a loop that does nothing else, are told apart: they spun.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --timeline cache_lock cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'\n  dwell locks --json cache.dwell | jq '.spun[] | {function, caller, time_ns}'"
     )]
     Locks(LocksArgs),
     /// Write a recording in another tool's format.
@@ -159,6 +159,10 @@ pub struct LocksArgs {
     /// How many locks to show.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub locks: usize,
+    /// Show who held this lock and how many waited for it, over time: a part of its name, its address or
+    /// its number. The recording must have been made with --locks.
+    #[arg(long, value_name = "LOCK")]
+    pub timeline: Option<String>,
 }
 
 /// `dwell export`.

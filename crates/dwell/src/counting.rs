@@ -1,6 +1,9 @@
 //! `dwell record --locks`: the lock operations of the recorded processes, counted inside of them.
+use crate::following::{Following, Numbers};
 use dwell_collector::{Recorder, clock_anchor};
-use dwell_locks::{AtEntry, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot};
+use dwell_locks::{
+    AtEntry, Drained, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot,
+};
 use dwell_recording::meta::{CountedProcess, HeldThreads};
 use dwell_recording::rows::{LockRow, lock_kind};
 use std::collections::HashMap;
@@ -17,8 +20,15 @@ pub struct Counting {
     processes: Vec<Process>,
     /// Processes that became another program then, which is to be attached to.
     changed: Vec<(u32, Instant)>,
-    next_lock: u32,
+    next: Next,
     next_reading: Instant,
+}
+
+/// The next numbers of what is recorded.
+#[derive(Default)]
+struct Next {
+    lock: u32,
+    block: u32,
 }
 
 struct Process {
@@ -28,6 +38,7 @@ struct Process {
     since_ns: u64,
     /// Number and last totals of each lock.
     known: HashMap<Key, (u32, LockTotal)>,
+    following: Option<Following>,
 }
 
 /// Address and kind.
@@ -52,7 +63,7 @@ impl Counting {
         let counting = Counting {
             processes: processes.collect(),
             changed: Vec::new(),
-            next_lock: 0,
+            next: Next::default(),
             next_reading: Instant::now() + READ_EVERY,
         };
         recorder.set_counted(counting.told());
@@ -89,6 +100,9 @@ impl Counting {
     /// Hands the recorder what has changed, about once a second. Call it often: a process that has
     /// become another program is attached to anew.
     pub fn update(&mut self, recorder: &mut Recorder) {
+        for process in &mut self.processes {
+            process.follow_events(recorder, &mut self.next);
+        }
         self.follow(recorder);
         if Instant::now() < self.next_reading {
             return;
@@ -97,7 +111,10 @@ impl Counting {
         for process in &mut self.processes {
             let snapshot = process.locks.as_ref().and_then(Locks::snapshot);
             if let Some(snapshot) = snapshot {
-                recorder.append_locks(process.changed(snapshot, &mut self.next_lock));
+                recorder.append_locks(process.changed(snapshot, &mut self.next));
+            }
+            if let Some(following) = &mut process.following {
+                following.look_for_dead();
             }
         }
         recorder.set_counted(self.told());
@@ -108,7 +125,7 @@ impl Counting {
             let Some(locks) = process.locks.take_if(|l| !l.is_attached()) else {
                 continue;
             };
-            recorder.append_locks(process.let_go(locks, &mut self.next_lock));
+            process.let_go(locks, recorder, &mut self.next);
             self.changed.push((process.counted.pid, Instant::now()));
         }
         for (pid, since) in std::mem::take(&mut self.changed) {
@@ -130,7 +147,7 @@ impl Counting {
         let mut notes = Vec::new();
         for process in &mut self.processes {
             if let Some(locks) = process.locks.take() {
-                recorder.append_locks(process.let_go(locks, &mut self.next_lock));
+                process.let_go(locks, recorder, &mut self.next);
             }
             notes.extend(process.notes());
         }
@@ -159,29 +176,96 @@ impl Process {
                 None
             }
         };
+        let follows = locks.is_some();
         Process {
             locks,
+            following: follows.then(|| Following::new(pid, counted.process)),
             counted,
             since_ns: clock_anchor().boottime_ns,
             known: HashMap::new(),
         }
     }
 
-    /// Gives it its code back; its last totals.
-    fn let_go(&mut self, locks: Locks, next_lock: &mut u32) -> Vec<LockRow> {
+    /// Detaches, and hands the recorder what is left.
+    fn let_go(&mut self, locks: Locks, recorder: &mut Recorder, next: &mut Next) {
+        let (last, events) = self.detach(locks);
+        if let Some(last) = last {
+            recorder.append_locks(self.rows(last, next));
+        }
+        self.take_in(&events, recorder, next);
+        if let Some(following) = self.following.take() {
+            let now = clock_anchor().boottime_ns;
+            let rows = self.with_numbers(recorder, next, |numbers, recorder| {
+                following.finish(now, recorder, numbers)
+            });
+            recorder.append_lock_blocks(rows);
+        }
+    }
+
+    /// What happened to locks since the last time.
+    fn follow_events(&mut self, recorder: &mut Recorder, next: &mut Next) {
+        if let Some(locks) = &mut self.locks {
+            let events = locks.events();
+            self.take_in(&events, recorder, next);
+        }
+    }
+
+    fn take_in(&mut self, drained: &Drained, recorder: &mut Recorder, next: &mut Next) {
+        self.counted.events += drained.written;
+        self.counted.lost_events += drained.lost;
+        if let Some(mut following) = self.following.take() {
+            let rows = self.with_numbers(recorder, next, |numbers, recorder| {
+                following.add(drained, recorder, numbers)
+            });
+            self.following = Some(following);
+            recorder.append_lock_blocks(rows);
+        }
+    }
+
+    /// Makes rows that refer to locks; one that is new gets a row of its own first.
+    fn with_numbers<T>(
+        &mut self,
+        recorder: &mut Recorder,
+        next: &mut Next,
+        make: impl FnOnce(&mut Numbers<'_>, &mut Recorder) -> T,
+    ) -> T {
+        let mut new = Vec::new();
+        let Next { lock, block } = next;
+        let known = &mut self.known;
+        let mut number = |address, kind| {
+            let (number, _) = known.entry((address, kind)).or_insert_with(|| {
+                let none = LockTotal::none(address, kind);
+                new.push((*lock, none));
+                *lock += 1;
+                (*lock - 1, none)
+            });
+            *number
+        };
+        let mut numbers = Numbers {
+            lock: &mut number,
+            next_block: block,
+        };
+        let made = make(&mut numbers, recorder);
+        let now = clock_anchor().boottime_ns;
+        let row = |(lock, total): (u32, LockTotal)| self.row(lock, &total, now);
+        recorder.append_locks(new.into_iter().map(row).collect());
+        made
+    }
+
+    fn detach(&mut self, locks: Locks) -> (Option<Snapshot>, Drained) {
         let outlive = locks.outlive_process();
-        match locks.detach() {
-            Ok((last, restored)) => {
+        match locks.detach_with_events() {
+            Ok((last, events, restored)) => {
                 let has_ended = restored.pause.times == 0;
                 if has_ended && !outlive {
                     self.miss("what it did in its last second: it ended, and its counts with it");
                 }
                 self.counted.detach = (!has_ended).then(|| held(restored.pause));
-                last.map_or_else(Vec::new, |last| self.rows(last, next_lock))
+                (last, events)
             }
             Err(error) => {
                 self.miss(&format!("what it did in its last second: {error}"));
-                Vec::new()
+                (None, Drained::default())
             }
         }
     }
@@ -191,7 +275,7 @@ impl Process {
     }
 
     /// The locks whose totals have changed.
-    fn changed(&mut self, snapshot: Snapshot, next_lock: &mut u32) -> Vec<LockRow> {
+    fn changed(&mut self, snapshot: Snapshot, next: &mut Next) -> Vec<LockRow> {
         let is_new = |known: &HashMap<Key, (u32, LockTotal)>, total: &LockTotal| {
             known
                 .get(&key_of(total))
@@ -202,27 +286,34 @@ impl Process {
             locks: changed.copied().collect(),
             ..snapshot
         };
-        self.rows(changed, next_lock)
+        self.rows(changed, next)
     }
 
-    fn rows(&mut self, snapshot: Snapshot, next_lock: &mut u32) -> Vec<LockRow> {
+    fn rows(&mut self, snapshot: Snapshot, next: &mut Next) -> Vec<LockRow> {
         self.counted.forgotten = snapshot.forgotten;
+        self.counted.released_free = snapshot.released_free;
         let until_ns = clock_anchor().boottime_ns;
-        let row = |total: &LockTotal| {
+        let mut rows = Vec::new();
+        for total in &snapshot.locks {
             let known = self.known.entry(key_of(total)).or_insert_with(|| {
-                *next_lock += 1;
-                (*next_lock - 1, *total)
+                next.lock += 1;
+                (next.lock - 1, *total)
             });
             known.1 = *total;
-            LockRow {
-                lock: known.0,
-                process: self.counted.process,
-                since_ns: self.since_ns,
-                until_ns,
-                ..row(total, &self.counted.libc)
-            }
-        };
-        snapshot.locks.iter().map(row).collect()
+            let lock = known.0;
+            rows.push(self.row(lock, total, until_ns));
+        }
+        rows
+    }
+
+    fn row(&self, lock: u32, total: &LockTotal, until_ns: u64) -> LockRow {
+        LockRow {
+            lock,
+            process: self.counted.process,
+            since_ns: self.since_ns,
+            until_ns,
+            ..row(total, &self.counted.libc)
+        }
     }
 
     fn notes(&self) -> Vec<String> {

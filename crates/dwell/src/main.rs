@@ -5,6 +5,7 @@ mod cli;
 mod counting;
 mod doctor;
 mod export;
+mod following;
 mod functions;
 mod locks;
 mod naming;

@@ -5,10 +5,14 @@
 //! as libc itself would, counts, and answers; it changes nothing but registers that any function may, and
 //! never the stack pointer. Everything else is `enter`'s business, and the real function's.
 //!
+//! A plain mutex is given back as libc would do it; where its word says that somebody may wait for it, that is
+//! told afterwards.
+//!
 //! A count is one unlocked instruction on memory that only this thread writes.
 use super::calls::enter;
 use super::layout::{BLOCK_BITS, HASH, SLOT_BITS, Settings, Shared, Slot, State, THREAD_SHIFT};
 use super::operation::{CONTENDED, EBUSY, Operation};
+use super::release::{glibc_released, musl_released};
 use crate::layout::Link;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -74,6 +78,19 @@ global_asm!(
     "   mov  $\\operation, %eax",
     "   jmp  dwell_enter",
     ".endm",
+    // Somebody may wait for the mutex in rdi that has been given back: its kind is in edx, what its word
+    // was in eax, and r9 is as the function wants it.
+    ".macro dwell_released function",
+    "   mov  %rdi, %rsi",
+    "   mov  %r11, %rdi",
+    "   mov  %eax, %ecx",
+    "   mov  (%rsp), %r8",
+    "   sub  $8, %rsp",
+    "   call \\function",
+    "   add  $8, %rsp",
+    "   xor  %eax, %eax",
+    "   ret",
+    ".endm",
     ".text",
     "dwell_entry glibc_lock",
     "   testl $0x17f, 16(%rdi)",
@@ -124,6 +141,43 @@ global_asm!(
     "9: mov  ${TRYLOCK}, %eax",
     "   jmp  dwell_enter",
     "7: notrack jmp *%r10",
+    // The word is looked at for the last time when it is given back: the mutex may be gone after that.
+    "dwell_entry glibc_unlock",
+    "   mov  16(%rdi), %edx",
+    "   test $0x17f, %edx",
+    "   jne  9f",
+    "   decl 12(%rdi)",
+    "   movl $0, 8(%rdi)",
+    "   xor  %eax, %eax",
+    "   xchg %eax, (%rdi)",
+    "   cmp  $1, %eax",
+    "   jne  8f",
+    "   xor  %eax, %eax",
+    "   ret",
+    "8: dwell_released {glibc_released}",
+    "9: test $0x17c, %edx",
+    "   jne  7f",
+    "   cmpl $1, (%rdi)",
+    "   ja   7f",
+    "   notrack jmp *%r10",
+    "7: mov  ${UNLOCK}, %eax",
+    "   jmp  dwell_enter",
+    "dwell_entry musl_unlock",
+    "   mov  (%rdi), %edx",
+    "   test $0xf, %edx",
+    "   jne  9f",
+    "   mov  8(%rdi), %r9d",
+    "   xor  %eax, %eax",
+    "   xchg %eax, 4(%rdi)",
+    "   test %r9d, %r9d",
+    "   jne  8f",
+    "   cmp  ${EBUSY}, %eax",
+    "   jne  8f",
+    "   xor  %eax, %eax",
+    "   ret",
+    "8: dwell_released {musl_released}",
+    "9: mov  ${UNLOCK}, %eax",
+    "   jmp  dwell_enter",
     "dwell_plain lock {LOCK}",
     "dwell_plain trylock {TRYLOCK}",
     "dwell_plain timedlock {TIMEDLOCK}",
@@ -164,6 +218,8 @@ global_asm!(
     "1: mov  %eax, %eax",
     "   ret",
     enter = sym enter,
+    glibc_released = sym glibc_released,
+    musl_released = sym musl_released,
     LINK_STATE = const offset_of!(Link, state),
     THREAD_SHIFT = const THREAD_SHIFT,
     HASH = const HASH as i32,
@@ -193,6 +249,7 @@ global_asm!(
     BARRIER = const Operation::Barrier as u64,
     DOWN = const Operation::Down as u64,
     TRYDOWN = const Operation::TryDown as u64,
+    UNLOCK = const Operation::Unlock as u64,
     options(att_syntax)
 );
 

@@ -6,7 +6,7 @@
 //! instructions: exact whatever signal handlers interrupt it. A slot that has a key keeps it, so that
 //! no instant exists at which a count could go to a wrong one. What finds no slot is counted in the
 //! shared table by locked instructions, and what finds no place there in `others`, by kind.
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Logarithm of the number of threads that have a block at a time.
 pub const BLOCK_BITS: u32 = 9;
@@ -31,6 +31,16 @@ pub const CALL_BITS: u32 = 10;
 pub const CALL_BUCKETS: usize = 1 << CALL_BITS;
 /// Calls in a bucket.
 pub const CALL_WAYS: usize = 4;
+/// Logarithm of the number of entries that tell of threads waiting.
+pub const WAITING_BITS: u32 = 12;
+/// Entries that tell of threads waiting.
+pub const WAITING: usize = 1 << WAITING_BITS;
+/// Locks that a thread holds after a wait, and whose release is owed an event.
+pub const HELD: usize = 8;
+/// Logarithm of the number of events that are kept.
+pub const EVENT_BITS: u32 = 17;
+/// Events that are kept: later ones replace the oldest.
+pub const EVENTS: usize = 1 << EVENT_BITS;
 /// Multiplier of all hashes (2³² / golden ratio).
 pub const HASH: u32 = 0x9e37_79b1;
 /// Bits of a thread's address that are the same for most threads.
@@ -95,6 +105,8 @@ pub struct Settings {
     /// Actual addresses, each with a length in bytes: tries from there are libc's own, while it waits,
     /// and no operation of the program.
     pub inside: [[u64; 2]; INSIDE],
+    /// Whether contended operations write events: 1, or 0.
+    pub events: u64,
 }
 
 /// A lock in a thread's block.
@@ -141,6 +153,65 @@ pub struct Call {
     pub mutex: AtomicU64,
     /// The operation, as the entry said.
     pub operation: AtomicU64,
+    /// When it found the lock taken, in ticks of the time stamp counter; 0 when it did not, or when no
+    /// events are written.
+    pub since: AtomicU64,
+}
+
+/// What an event tells: its top byte of `caller`.
+pub mod what {
+    /// A thread wants a lock that is taken, and is going to wait.
+    pub const ATTEMPT: u64 = 1;
+    /// It has the lock.
+    pub const ACQUIRED: u64 = 2;
+    /// It has the lock because the owner of a robust mutex has died.
+    pub const INHERITED: u64 = 3;
+    /// It has given up: its time was over, or the lock refused it.
+    pub const GAVE_UP: u64 = 4;
+    /// A thread has let a lock go that somebody waits for, or that it had waited for itself.
+    pub const RELEASED: u64 = 5;
+    /// The same, to wait for a condition.
+    pub const RELEASED_TO_WAIT: u64 = 6;
+    /// A thread has the lock again after a wait for a condition, while others wait for the lock. How long
+    /// it waited for the lock itself is not known.
+    pub const ACQUIRED_AGAIN: u64 = 7;
+}
+
+/// A contended operation. Its words but the seal are plain data in this order.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Event {
+    /// [`seal_of`] its number and its words: tells that it is whole. A slot that is being written, or was
+    /// written by two threads at once, has another.
+    pub seal: AtomicU64,
+    /// When, in ticks of the time stamp counter.
+    pub time: AtomicU64,
+    /// Of the end of a wait: when it began; else 0.
+    pub since: AtomicU64,
+    /// The lock's key.
+    pub key: AtomicU64,
+    /// Where the function returns to, and in the top byte one of [`what`].
+    pub caller: AtomicU64,
+    /// The thread's number as libc knows it and, in the upper half, that of the owner: of an attempt, and of
+    /// a wait that was given up. 0 where the lock does not name it.
+    pub threads: AtomicU64,
+}
+
+/// The owner of a lock that is free.
+pub const NOBODY: u32 = u32::MAX;
+
+/// Words of an event behind its seal.
+pub const EVENT_WORDS: usize = size_of::<Event>() / 8 - 1;
+
+/// The seal of the event of this number (from 0) with these words.
+pub const fn seal_of(number: u64, words: &[u64; EVENT_WORDS]) -> u64 {
+    let mut seal = number.wrapping_add(1);
+    let mut word = 0;
+    while word < EVENT_WORDS {
+        seal = seal.rotate_left(11) ^ words[word];
+        word += 1;
+    }
+    seal
 }
 
 /// Everything. What comes before the totals is the process' own, and zero in a child that it forks: a
@@ -155,6 +226,13 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
+    /// How many threads wait for a lock, by the hash of its address.
+    pub waiting: [AtomicU32; WAITING],
+    /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
+    /// hash; all bits for an owner that is not known.
+    pub owed: [AtomicU32; WAITING],
+    /// Locks that the thread of a block holds after a wait, 0 for none.
+    pub held: [[AtomicU64; HELD]; BLOCKS],
     /// What was counted.
     pub totals: Totals,
 }
@@ -166,6 +244,11 @@ pub struct Totals {
     pub forgotten: AtomicU64,
     /// How often a thread looked for a block in vain.
     pub homeless: AtomicU64,
+    /// Releases of mutexes that nobody held.
+    pub released_free: AtomicU64,
+    /// Events that were begun: the number of the next one. It lies in the place of its number, modulo
+    /// [`EVENTS`].
+    pub begun: AtomicU64,
     /// Other than 0 where a block was ever taken.
     pub taken: [AtomicU64; BLOCKS],
     /// What found no place in the shared table, by kind.
@@ -174,6 +257,8 @@ pub struct Totals {
     pub shared: [Shared; SHARED],
     /// Locks by thread.
     pub blocks: [[Slot; SLOTS]; BLOCKS],
+    /// The latest events.
+    pub events: [Event; EVENTS],
 }
 
 const _: () = assert!(size_of::<Slot>() == 32 && size_of::<Shared>() == 64);

@@ -1,9 +1,14 @@
 //! Counts what a program does with its locks.
 //!
 //! `entries` is what runs at the entry of a hooked function; `calls` follows the calls that go on into
-//! the real one until they return; `counters` is where counts are; `operation` knows what results mean.
+//! the real one until they return; `release` is what a release that somebody may wait for comes to;
+//! `counters` is where counts are, `events` where the events of contended operations are; `words` knows the
+//! locks of the libcs; `operation` knows what results mean.
 mod calls;
 mod counters;
 mod entries;
+mod events;
 pub mod layout;
 pub mod operation;
+mod release;
+mod words;

@@ -30,12 +30,14 @@ pub enum Operation {
     Down,
     /// `sem_trywait`
     TryDown,
+    /// `pthread_mutex_unlock`
+    Unlock,
 }
 
 /// Set beside the number of an operation whose lock was not free when it came.
 pub const CONTENDED: u64 = 1 << 8;
 
-const ALL: [Operation; 13] = [
+const ALL: [Operation; 14] = [
     Operation::Lock,
     Operation::TryLock,
     Operation::TimedLock,
@@ -49,6 +51,7 @@ const ALL: [Operation; 13] = [
     Operation::Barrier,
     Operation::Down,
     Operation::TryDown,
+    Operation::Unlock,
 ];
 
 /// What became of a call.
@@ -65,10 +68,11 @@ pub enum Outcome {
 }
 
 /// Results of the functions that return an error number.
+pub(super) const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
 pub(super) const EBUSY: i32 = 16;
 const ETIMEDOUT: i32 = 110;
-const EOWNERDEAD: i32 = 130;
+pub(super) const EOWNERDEAD: i32 = 130;
 /// What a barrier tells one of those who pass.
 const SERIAL_THREAD: i32 = -1;
 
@@ -101,6 +105,7 @@ impl Operation {
     /// What a result means.
     pub fn outcome(self, result: i32) -> Outcome {
         match (self, result) {
+            (Operation::Unlock, _) => Outcome::Nothing,
             (_, 0) | (Operation::Barrier, SERIAL_THREAD) => Outcome::Acquired,
             // A robust mutex whose owner has died is acquired nevertheless.
             (_, EOWNERDEAD) if self.is_mutex() => Outcome::Acquired,

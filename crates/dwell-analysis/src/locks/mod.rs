@@ -13,6 +13,7 @@
 //! - **Counts.** Where operations were counted too, a lock is told its own, and what was done with locks
 //!   that nobody waited for is summed up ([`Counted`]).
 pub mod classify;
+pub mod contention;
 mod counts;
 pub mod kernel;
 pub mod kinds;

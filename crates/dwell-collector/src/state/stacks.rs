@@ -122,6 +122,12 @@ impl State {
         }
     }
 
+    /// The frame of the call that returns to an actual address of a process.
+    pub(crate) fn frame_of_call(&mut self, process: u32, returns_to: u64) -> u32 {
+        let place = self.place(process, returns_to.saturating_sub(1));
+        self.interner.frame(place)
+    }
+
     fn place(&self, process: u32, address: u64) -> Place {
         if self.own_code.contains(process, address) {
             return Place::Own { process };

@@ -270,6 +270,78 @@ pub fn locks(now: u64) -> Vec<LockRow> {
     (0..).zip(locks).map(row).collect()
 }
 
+/// Blocks of the server's first lock in the second from `from` on: its workers (4001 …) take turns, and one
+/// gives up.
+pub fn lock_blocks(from: u64) -> Vec<LockBlockRow> {
+    const BLOCKS: u64 = 20;
+    let number = ((from - START) / 1_000_000_000) as u32 * BLOCKS as u32;
+    let mut rows = Vec::new();
+    for place in 0..BLOCKS {
+        let begin = from + 1_000_000 + place * 40_000_000;
+        let waited = 300_000 + place * 50_000;
+        let row = |part: &str, ns_tid, start: u64, end: u64, how: &str| LockBlockRow {
+            block: number + place as u32,
+            process: 1,
+            lock: 0,
+            part: part.into(),
+            ns_tid,
+            start_ns: Some(start),
+            end_ns: Some(end),
+            end: how.into(),
+            ..LockBlockRow::default()
+        };
+        let handed = begin + waited;
+        let over = handed + 200_000;
+        rows.push(LockBlockRow {
+            start_ns: None,
+            release_frame: Some(3),
+            blamed_ns: waited + 100_000,
+            ..row(block_part::HOLD, 4001, 0, handed, block_end::RELEASED)
+        });
+        rows.push(LockBlockRow {
+            owner_ns_tid: 4001,
+            frame: Some(4),
+            queue: 2,
+            ..row(
+                block_part::WAIT,
+                4003,
+                begin + 50_000,
+                begin + 150_000,
+                block_end::GAVE_UP,
+            )
+        });
+        rows.push(LockBlockRow {
+            owner_ns_tid: 4001,
+            frame: Some(3),
+            queue: 1,
+            unclaimed_ns: 20_000,
+            ..row(
+                block_part::WAIT,
+                4002,
+                begin,
+                handed + 20_000,
+                block_end::ACQUIRED,
+            )
+        });
+        rows.push(LockBlockRow {
+            frame: Some(3),
+            release_frame: Some(3),
+            ..row(
+                block_part::HOLD,
+                4002,
+                handed + 20_000,
+                over,
+                block_end::RELEASED,
+            )
+        });
+        rows.push(LockBlockRow {
+            queue: 2,
+            ..row(block_part::BLOCK, 0, begin, over, block_end::FREE)
+        });
+    }
+    rows
+}
+
 /// Waits of the server for locks of the kernel.
 pub fn kernel_locks() -> Vec<KernelLockRow> {
     let row = |address, kind: &str, access: &str, stack, waits| KernelLockRow {

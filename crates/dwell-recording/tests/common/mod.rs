@@ -44,6 +44,9 @@ pub fn meta() -> Meta {
             },
             detach: Some(HeldThreads::default()),
             forgotten: 4,
+            events: 9,
+            lost_events: 2,
+            released_free: 1,
             missed: vec!["pthread_spin_lock: \"why\"".into()],
         }],
     }
@@ -221,6 +224,25 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 until_ns: edge(r),
             })
             .collect(),
+        lock_blocks: ids
+            .clone()
+            .map(|block| LockBlockRow {
+                block,
+                process: edge32(r),
+                lock: edge32(r),
+                part: text(r),
+                ns_tid: edge32(r),
+                start_ns: maybe(r, edge),
+                end_ns: maybe(r, edge),
+                end: text(r),
+                owner_ns_tid: edge32(r),
+                frame: maybe(r, edge32),
+                release_frame: maybe(r, edge32),
+                blamed_ns: edge(r),
+                unclaimed_ns: edge(r),
+                queue: edge32(r),
+            })
+            .collect(),
         kernel_locks: ids
             .clone()
             .map(|_| KernelLockRow {
@@ -295,6 +317,7 @@ pub fn append(writer: &mut Writer, tables: &Tables) -> Result<(), RecordingError
     writer.append(tables.mappings.clone())?;
     writer.append(tables.futexes.clone())?;
     writer.append(tables.locks.clone())?;
+    writer.append(tables.lock_blocks.clone())?;
     writer.append(tables.kernel_locks.clone())?;
     writer.append(tables.sites.clone())?;
     writer.append(tables.site_times.clone())?;

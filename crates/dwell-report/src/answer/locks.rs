@@ -1,5 +1,6 @@
 //! Which locks cost time, and who held others up.
 use super::build::{frame, frames};
+use super::contention::contended;
 use super::waits::{name as group_name, party};
 use super::{
     Blame, BlockedBy, CountedProcess, Frame, KernelLockPlace, KernelLocks, LockAnswer, LockCounts,
@@ -61,6 +62,7 @@ impl LocksAnswer {
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
             lock_counts: lock_counts(analysis, &locks),
+            contended: contended(analysis, options.locks),
             kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, &locks),
             locks: told(Use::Lock),
@@ -182,6 +184,9 @@ fn lock_counts(analysis: &Analysis<'_>, locks: &Locks) -> Option<LockCounts> {
             attach_pause_ns: one.attach.longest_ns,
             detach_pause_ns: one.detach.map(|d| d.longest_ns),
             forgotten: one.forgotten,
+            events: one.events,
+            lost_events: one.lost_events,
+            released_free: one.released_free,
             missed: one.missed.clone(),
         }
     };

@@ -3,6 +3,7 @@
 //! These types are the JSON output as they stand: stable field names, units in the names (`_ns`,
 //! `_bytes`), shares between 0 and 1. Lists are ordered, the most important first.
 mod build;
+mod contention;
 mod locks;
 mod notes;
 mod waits;
@@ -377,6 +378,8 @@ pub struct LocksAnswer {
     pub spun: Vec<Spun>,
     /// What was done with all locks; none unless it was counted (`dwell record --locks`).
     pub lock_counts: Option<LockCounts>,
+    /// What happened on locks while somebody waited, the longest waited for first (`dwell record --locks`).
+    pub contended: Vec<ContendedLock>,
     /// Waits for locks of the kernel; none unless these were recorded (`dwell record --locks`).
     pub kernel: Option<KernelLocks>,
     /// Who blocks whom, over all locks.
@@ -477,8 +480,110 @@ pub struct CountedProcess {
     pub detach_pause_ns: Option<u64>,
     /// Calls whose outcome was not seen.
     pub forgotten: u64,
+    /// Contended operations that were written down.
+    pub events: u64,
+    /// Of these, how many were overwritten before they were read.
+    pub lost_events: u64,
+    /// Releases of mutexes that nobody held.
+    pub released_free: u64,
     /// What was not counted, and why.
     pub missed: Vec<String>,
+}
+
+/// How long something lasted, over many.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockSpread {
+    /// How many.
+    pub count: u64,
+    /// All together, ns.
+    pub sum_ns: u64,
+    /// The mean, ns.
+    pub mean_ns: u64,
+    /// 99 of 100 were no longer, ns.
+    pub p99_ns: u64,
+    /// The longest, ns.
+    pub max_ns: u64,
+}
+
+/// Like threads that held a lock, in one function.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockHolder {
+    /// `process/group`; none where nothing tells.
+    pub group: Option<String>,
+    /// The function that acquired the lock, or let it go.
+    pub function: Option<String>,
+    /// How many holds, or waits that found it held so.
+    pub times: u64,
+    /// Waiting that is charged to these holds, or that began then, ns.
+    pub waited_ns: u64,
+}
+
+/// What happened on a lock while somebody waited for it, seen inside the process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ContendedLock {
+    /// What it is called: a variable, or its address and who wants it.
+    pub name: String,
+    /// `locks.lock`.
+    pub lock: u32,
+    /// Its address.
+    pub address: String,
+    /// `mutex`, `read`, `write`, `semaphore`.
+    pub kind: String,
+    /// Times that it was free before somebody came to wait and free again after.
+    pub blocks: u64,
+    /// Waits that were given up.
+    pub gave_up: u64,
+    /// Waits.
+    pub wait: LockSpread,
+    /// Holds of threads that had waited.
+    pub hold: LockSpread,
+    /// How many waited at a time.
+    pub longest_queue: u64,
+    /// Waiting that is charged to no hold, ns.
+    pub unclaimed_ns: u64,
+    /// The function that wanted it, for most of the waiting.
+    pub wanted_by: Option<String>,
+    /// To whom the waiting is charged; with `unclaimed_ns`, and those not told of, it is the waiting.
+    pub owners: Vec<LockHolder>,
+    /// Who held it when waits began.
+    pub held_at_begin: Vec<LockHolder>,
+}
+
+/// A thread that held a lock in a timeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimelineOwner {
+    /// Its name.
+    pub thread: String,
+    /// Its id in its own PID namespace.
+    pub tid: u32,
+    /// How long it held the lock while somebody waited, ns.
+    pub held_ns: u64,
+}
+
+/// A part of a timeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimelinePart {
+    /// Who held the lock longest in it: position in `owners`.
+    pub owner: Option<usize>,
+    /// For which share of it somebody held the lock.
+    pub held_share: f64,
+    /// How many threads waited, on average.
+    pub waiting: f64,
+}
+
+/// One lock over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockTimeline {
+    /// Which.
+    pub lock: ContendedLock,
+    /// Where it begins, ns from the start of the window.
+    pub at_ns: u64,
+    /// Length of a part, ns.
+    pub part_ns: u64,
+    /// The parts.
+    pub parts: Vec<TimelinePart>,
+    /// Who held it, the longest first.
+    pub owners: Vec<TimelineOwner>,
 }
 
 /// Like threads that waited for locks, and who ended that.

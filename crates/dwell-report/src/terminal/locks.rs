@@ -61,6 +61,7 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
             add_lock(&mut page, lock);
         }
     }
+    super::contention::add_section(&mut page, &answer.contended);
     if spins(answer.spun_ns, answer.thread_time_ns) {
         add_spun(&mut page, &answer.spun, answer.spun_ns, SPINNERS);
     }
@@ -156,6 +157,19 @@ fn shortcomings(process: &CountedProcess) -> Vec<String> {
         found.push(format!(
             "{} whose outcome was not seen, not counted.",
             human::counted(process.forgotten, "call", "calls")
+        ));
+    }
+    if process.lost_events > 0 {
+        found.push(format!(
+            "{} of {} contended operations were not written down in time: waits and holds are missing, counts are not.",
+            human::count(process.lost_events),
+            human::count(process.events),
+        ));
+    }
+    if process.released_free > 0 {
+        found.push(format!(
+            "{} released that nobody held: a mistake of the program.",
+            human::counted(process.released_free, "mutex was", "mutexes were")
         ));
     }
     found

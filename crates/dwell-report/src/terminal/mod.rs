@@ -1,4 +1,5 @@
 //! The answer for a terminal.
+mod contention;
 mod division;
 mod functions;
 mod header;
@@ -11,6 +12,7 @@ mod stacks;
 mod waits;
 
 use crate::answer::Answer;
+pub use contention::{render_timeline, timeline_parts};
 pub use functions::render_functions;
 pub use locks::render_locks;
 use paint::Page;

@@ -1,0 +1,239 @@
+//! The words of the locks of glibc and musl: what they tell, and what may be written to them.
+use super::counters::{own_block, this_thread, tid_by_libc};
+use super::layout::{State, kind, libc, lock_of};
+use super::operation::{EBUSY, Operation};
+use core::sync::atomic::{AtomicU32, Ordering};
+
+/// The bits of a glibc mutex' kind that must be 0 for the plain algorithm: type, robust, priority
+/// inheritance and ceiling, elision.
+const GLIBC_PLAIN: u32 = 0x17f;
+/// The same of a musl mutex.
+const MUSL_PLAIN: u32 = 0xf;
+/// Bits of a glibc mutex' kind beside its type that make its word another one than 0, 1 or more: robust,
+/// priority inheritance and ceiling, elision.
+pub(super) const GLIBC_OTHER_WORD: u32 = 0x17c;
+/// The bit of a glibc mutex' kind that says that processes share it.
+pub(super) const GLIBC_SHARED: u32 = 0x80;
+/// The same of a musl mutex.
+pub(super) const MUSL_SHARED: u32 = 0x80;
+/// What a glibc mutex' word is where it is taken and nobody waits.
+const GLIBC_TAKEN: u32 = 1;
+/// Where it is taken and its release is to be told. For glibc whatever is more than 1 may have waiters;
+/// it makes 2 of it before one sleeps.
+const GLIBC_TOLD: u32 = 3;
+/// The same of a normal musl mutex: no bit of its own.
+const MUSL_TOLD: u32 = EBUSY as u32 | 32;
+/// The bits of a musl mutex' word that name its owner, where it has one.
+const MUSL_OWNER: u32 = 0x3fff_ffff;
+
+/// The word at an address.
+///
+/// # Safety
+/// It must be mapped and aligned.
+pub(super) unsafe fn word(address: u64) -> u32 {
+    // SAFETY: by contract.
+    unsafe { (*(address as *const AtomicU32)).load(Ordering::Relaxed) }
+}
+
+/// The kind of a lock.
+///
+/// # Safety
+/// `lock` must be what the operation's function takes.
+pub(super) unsafe fn kind_of(whose: u64, operation: Operation, lock: u64) -> u64 {
+    match operation {
+        Operation::Read | Operation::TryRead => kind::READ,
+        Operation::Write | Operation::TryWrite => kind::WRITE,
+        Operation::Spin | Operation::TrySpin => kind::SPIN,
+        Operation::Condition => kind::CONDITION,
+        Operation::Barrier => kind::BARRIER,
+        Operation::Down | Operation::TryDown => kind::SEMAPHORE,
+        Operation::Lock | Operation::TryLock | Operation::TimedLock | Operation::Unlock => {
+            match whose {
+                libc::GLIBC => {
+                    // SAFETY: by contract; the layout is part of glibc's ABI.
+                    let bits = u64::from(unsafe { word(lock + 16) });
+                    // 16, 32 and 64: robust, priority inheritance and ceiling.
+                    bits & kind::TYPE | bits >> 2 & (kind::ROBUST | kind::INHERIT | kind::PROTECT)
+                }
+                libc::MUSL => {
+                    // SAFETY: by contract; the layout is part of musl's ABI.
+                    let bits = u64::from(unsafe { word(lock) });
+                    bits & (kind::TYPE | kind::ROBUST | kind::INHERIT)
+                }
+                _ => kind::MUTEX,
+            }
+        }
+    }
+}
+
+/// Takes a plain mutex as libc would; false when it is taken, none when only libc itself can tell.
+///
+/// # Safety
+/// `lock` must be a mutex of this libc, of kind 0.
+pub(super) unsafe fn take_plain(state: &State, lock: u64) -> Option<bool> {
+    let take = |at: u64, value: u32| {
+        // SAFETY: the mutex' own word.
+        let word = unsafe { &*(at as *const AtomicU32) };
+        word.compare_exchange(0, value, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    };
+    match state.settings.libc {
+        // A thread whose number is not sure has no block.
+        libc::GLIBC => {
+            own_block(state)?;
+            // SAFETY: as `kind_of`.
+            if unsafe { word(lock + 16) } & GLIBC_PLAIN != 0 {
+                return None;
+            }
+            let taken = take(lock, 1);
+            if taken {
+                let tid = tid_by_libc(state.settings.tid_offset);
+                // SAFETY: who holds the mutex alone writes its owner and its number of users.
+                unsafe {
+                    (*((lock + 8) as *const AtomicU32)).store(tid, Ordering::Relaxed);
+                    let users = &*((lock + 12) as *const AtomicU32);
+                    users.store(
+                        users.load(Ordering::Relaxed).wrapping_add(1),
+                        Ordering::Relaxed,
+                    );
+                }
+            }
+            Some(taken)
+        }
+        libc::MUSL => {
+            // SAFETY: as `kind_of`.
+            let is_plain = unsafe { word(lock) } & MUSL_PLAIN == 0;
+            is_plain.then(|| take(lock + 4, EBUSY as u32))
+        }
+        _ => None,
+    }
+}
+
+/// Whether a lock that is not taken by the quick way looks taken, by another thread. A look before the
+/// real attempt: it may have changed by then.
+///
+/// # Safety
+/// `lock` must be what the operation's function takes.
+pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) -> bool {
+    let settings = &state.settings;
+    let is_glibc = settings.libc == libc::GLIBC;
+    // SAFETY: by contract; the layouts are part of the libcs' ABIs.
+    unsafe {
+        match operation {
+            Operation::Lock | Operation::TimedLock if is_glibc => {
+                let is_mine =
+                    settings.tid_offset != 0 && word(lock + 8) == tid_by_libc(settings.tid_offset);
+                word(lock) != 0 && !is_mine
+            }
+            Operation::Lock | Operation::TimedLock if settings.libc == libc::MUSL => {
+                word(lock + 4) != 0 && !is_mine_by_musl(lock)
+            }
+            // Readers are counted from bit 3 on; bit 1 says that a writer has or wants it.
+            Operation::Read if is_glibc => word(lock) & 2 != 0,
+            Operation::Write if is_glibc => word(lock) & 2 != 0 || word(lock) >> 3 != 0,
+            Operation::Spin if is_glibc => word(lock) != 1,
+            Operation::Down if is_glibc => word(lock) == 0,
+            _ => false,
+        }
+    }
+}
+
+/// Whether this thread holds a musl mutex that knows its owner: the thread is told by the number that
+/// musl keeps 48 bytes behind its fs base. Only ever a hint.
+///
+/// # Safety
+/// `lock` must be a musl mutex.
+unsafe fn is_mine_by_musl(lock: u64) -> bool {
+    const TID: u64 = 48;
+    const TID_BITS: u32 = 0x3fff_ffff;
+    // SAFETY: the thread's control block reaches farther; the lock by contract.
+    unsafe { word(lock + 4) & TID_BITS == word(this_thread() + TID) }
+}
+
+/// Whether a mutex that has just been acquired was this thread's already.
+///
+/// # Safety
+/// The mutex must be held.
+pub(super) unsafe fn is_nested(whose: u64, key: u64) -> bool {
+    let (lock, kind) = lock_of(key);
+    if kind > kind::TYPE + kind::ROBUST + kind::INHERIT + kind::PROTECT
+        || kind & kind::TYPE != kind::RECURSIVE
+    {
+        return false;
+    }
+    // SAFETY: by contract; glibc counts from 1, musl from 0.
+    unsafe {
+        match whose {
+            libc::GLIBC => word(lock + 4) > 1,
+            libc::MUSL => word(lock + 20) > 0,
+            _ => false,
+        }
+    }
+}
+
+/// Who holds a lock, by the lock itself and by the numbers that libc gives to threads; 0 where it does not
+/// tell.
+///
+/// # Safety
+/// `lock` must be what the operation's function takes.
+pub(super) unsafe fn owner_of(state: &State, operation: Operation, lock: u64) -> u32 {
+    let is_mutex = operation.is_mutex();
+    // SAFETY: by contract; the layouts are part of the libcs' ABIs.
+    unsafe {
+        match state.settings.libc {
+            libc::GLIBC if is_mutex => word(lock + 8),
+            // The thread that has it for writing.
+            libc::GLIBC if matches!(operation, Operation::Read | Operation::Write) => {
+                word(lock + 24)
+            }
+            libc::MUSL if is_mutex && word(lock) & MUSL_PLAIN != 0 => word(lock + 4) & MUSL_OWNER,
+            _ => 0,
+        }
+    }
+}
+
+/// Whether nobody holds a mutex.
+///
+/// # Safety
+/// `lock` must be a mutex of this libc.
+pub(super) unsafe fn is_free(state: &State, lock: u64) -> bool {
+    let at = if state.settings.libc == libc::MUSL {
+        lock + 4
+    } else {
+        lock
+    };
+    // SAFETY: by contract.
+    unsafe { word(at) == 0 }
+}
+
+/// The number that libc gives to this thread; 0 when that is not known.
+pub(super) fn own_number(state: &State) -> u32 {
+    /// musl keeps it that far behind the fs base.
+    const MUSL_NUMBER: u64 = 48;
+    match state.settings.libc {
+        libc::GLIBC if state.settings.tid_offset != 0 => tid_by_libc(state.settings.tid_offset),
+        // SAFETY: the thread's control block reaches farther.
+        libc::MUSL => unsafe { word(this_thread() + MUSL_NUMBER) },
+        _ => 0,
+    }
+}
+
+/// Sees to it that the release of a taken mutex comes to `release`, where its word can say so.
+///
+/// # Safety
+/// `lock` must be a mutex of this libc.
+pub(super) unsafe fn mark(state: &State, lock: u64) {
+    // SAFETY: by contract.
+    let (at, taken, told) = unsafe {
+        match state.settings.libc {
+            libc::GLIBC if word(lock + 16) & GLIBC_OTHER_WORD == 0 => {
+                (lock, GLIBC_TAKEN, GLIBC_TOLD)
+            }
+            libc::MUSL if word(lock) & MUSL_PLAIN == 0 => (lock + 4, EBUSY as u32, MUSL_TOLD),
+            _ => return,
+        }
+    };
+    // SAFETY: the mutex' own word. It stays taken; whoever releases it sees that it may have waiters.
+    let word = unsafe { &*(at as *const AtomicU32) };
+    let _ = word.compare_exchange(taken, told, Ordering::Relaxed, Ordering::Relaxed);
+}

@@ -1,0 +1,237 @@
+//! `dwell record --locks`: who waited for a lock, who held it, and for how long, is what the programs say; a
+//! program that waits for no lock leaves no trace; what was overwritten is counted.
+#![allow(clippy::duplicate_mod)] // both helpers find the programs by the same file
+mod common;
+#[path = "../../dwell-patch/tests/common/mod.rs"]
+mod puppets;
+
+use common::*;
+use dwell_recording::Tables;
+use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
+use puppets::{Puppet, assert_pristine};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// A recording of a running process that counts its locks.
+struct Recording {
+    dwell: Running,
+    path: String,
+}
+
+impl Recording {
+    /// Returns when it counts.
+    fn start(scratch: &Scratch, target: &Puppet) -> Recording {
+        let path = scratch.file("x.dwell");
+        let pid = target.pid().to_string();
+        let dwell = Running::start(&mut dwell(&[
+            "record", "-q", "--locks", "-o", &path, "-p", &pid,
+        ]));
+        let begin = Instant::now();
+        while std::fs::read_to_string(format!("{path}/meta.json"))
+            .map_or(true, |meta| !meta.contains("\"libc\": \"glibc\""))
+        {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it attaches");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Recording { dwell, path }
+    }
+
+    fn interrupt(self) -> Tables {
+        self.dwell.signal(libc::SIGINT);
+        self.dwell.end();
+        load(&self.path)
+    }
+}
+
+/// What is told of the lock that a program names.
+fn of_lock<'t>(tables: &'t Tables, answer: &Value) -> (&'t LockRow, Vec<&'t LockBlockRow>) {
+    let address = answer["lock"].as_str().expect("an address");
+    let address = u64::from_str_radix(address.trim_start_matches("0x"), 16).expect("an address");
+    let lock = tables
+        .locks
+        .iter()
+        .find(|l| l.address == address && l.kind == "mutex");
+    let lock = lock.expect("it was counted");
+    let rows = tables.lock_blocks.iter().filter(|r| r.lock == lock.lock);
+    (lock, rows.collect())
+}
+
+fn lasted(row: &LockBlockRow) -> Option<u64> {
+    Some(row.end_ns? - row.start_ns?)
+}
+
+/// Within 1 % or 50 µs each of what the program's own clock says.
+#[track_caller]
+fn assert_near(what: &str, got: u64, wanted: u64, times: u64) {
+    let slack = (wanted / 100).max(50_000 * times);
+    println!("{what}: {got} ns, by the program {wanted} ns, {times} times");
+    assert!(got.abs_diff(wanted) <= slack, "{what}: {got}, not {wanted}");
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().expect("a number")
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waits_and_holds_are_those_of_the_program() {
+    const ROUNDS: u64 = 40;
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["turns", &ROUNDS.to_string()]);
+    let recording = Recording::start(&scratch, &target);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+
+    let (lock, rows) = of_lock(&tables, &answer);
+    assert_eq!(lock.contended, Some(2 * ROUNDS));
+    assert_eq!((lock.acquired, lock.timeouts), (3 * ROUNDS, ROUNDS));
+    let of_part = |part: &str| {
+        let part = part.to_owned();
+        rows.iter().filter(move |r| r.part == part)
+    };
+    assert_eq!(of_part(block_part::BLOCK).count() as u64, ROUNDS);
+    assert!(of_part(block_part::BLOCK).all(|b| b.queue == 3 && b.end == block_end::FREE));
+    let threads = answer["threads"].as_array().expect("threads");
+    let tid = |thread: usize| number(&threads[thread], "tid") as u32;
+    for (thread, truth) in threads.iter().enumerate() {
+        let mine = |r: &&&LockBlockRow| r.ns_tid == tid(thread);
+        let waits: Vec<u64> = of_part(block_part::WAIT)
+            .filter(mine)
+            .filter_map(|r| lasted(r))
+            .collect();
+        let holds: Vec<_> = of_part(block_part::HOLD).filter(mine).collect();
+        assert_eq!(waits.len() as u64, number(truth, "waits"));
+        assert_near("waits", waits.iter().sum(), number(truth, "waited"), ROUNDS);
+        let longest = waits.iter().max().copied().unwrap_or(0);
+        assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
+        match thread {
+            0 => {
+                // It had acquired the lock without a wait.
+                assert_eq!(holds.len() as u64, ROUNDS);
+                assert!(
+                    holds
+                        .iter()
+                        .all(|h| h.start_ns.is_none() && h.end == block_end::RELEASED)
+                );
+            }
+            3 => assert!(holds.is_empty(), "it never had the lock"),
+            _ => {
+                let held: Vec<u64> = holds.iter().filter_map(|r| lasted(r)).collect();
+                assert_eq!(held.len() as u64, ROUNDS);
+                assert_near("holds", held.iter().sum(), number(truth, "held"), ROUNDS);
+                let longest = held.iter().max().copied().unwrap_or(0);
+                assert_near("longest hold", longest, number(truth, "longest_hold"), 1);
+            }
+        }
+    }
+    // Everyone wanted the lock from the first, who gave it back last before anyone else had it.
+    assert!(of_part(block_part::WAIT).all(|w| w.owner_ns_tid == tid(0)));
+    let gave_up = of_part(block_part::WAIT).filter(|w| w.end == block_end::GAVE_UP);
+    assert_eq!(gave_up.count() as u64, ROUNDS);
+    let blamed: u64 = of_part(block_part::HOLD).map(|h| h.blamed_ns).sum();
+    let unclaimed: u64 = of_part(block_part::WAIT).map(|w| w.unclaimed_ns).sum();
+    let waited: u64 = of_part(block_part::WAIT).filter_map(|w| lasted(w)).sum();
+    assert_eq!(blamed + unclaimed, waited);
+    println!("blamed {blamed} ns, unclaimed {unclaimed} ns");
+    assert!(unclaimed < waited / 10, "{unclaimed} of {waited}");
+    // Calls have names.
+    for row in rows.iter().filter(|r| r.part != block_part::BLOCK) {
+        for frame in [row.frame, row.release_frame].into_iter().flatten() {
+            let symbols = tables.symbols.iter().filter(|s| s.frame == frame);
+            let names: Vec<&str> = symbols.map(|s| s.function.as_str()).collect();
+            assert!(
+                names
+                    .iter()
+                    .any(|n| n.starts_with("turn") || *n == "take_turns"),
+                "{names:?}"
+            );
+        }
+    }
+    let [counted] = &tables.meta.counted[..] else {
+        panic!("{:?}", tables.meta.counted);
+    };
+    assert_eq!((counted.lost_events, counted.forgotten), (0, 0));
+    // Two that got the lock and one that did not; three releases.
+    assert_eq!(counted.events, ROUNDS * (2 + 2 + 2 + 3));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_never_waits_leaves_no_trace() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["quiet", "200000"]);
+    let recording = Recording::start(&scratch, &target);
+    target.tell("r");
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+    let acquired: u64 = tables.locks.iter().map(|l| l.acquired).sum();
+    assert!(acquired > 400_000, "{acquired}");
+    assert_eq!(tables.meta.counted[0].events, 0);
+    assert!(tables.lock_blocks.is_empty());
+}
+
+/// A recorder that cannot keep up loses events, says how many, and counts right all the same.
+#[test]
+#[ignore = "needs root"]
+fn what_was_overwritten_is_counted_and_totals_are_exact() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["storm", "4", "2", "400000"]);
+    let recording = Recording::start(&scratch, &target);
+    recording.dwell.signal(libc::SIGSTOP);
+    let answer = target.tell("r");
+    recording.dwell.signal(libc::SIGCONT);
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+
+    let (lock, rows) = of_lock(&tables, &answer);
+    assert_eq!(lock.acquired, number(&answer, "acquired"));
+    let counted = &tables.meta.counted[0];
+    println!(
+        "{} of {} contended; {} events, {} lost; {} rows",
+        lock.contended.unwrap_or(0),
+        lock.acquired,
+        counted.events,
+        counted.lost_events,
+        rows.len()
+    );
+    assert!(counted.lost_events > 0 && counted.lost_events < counted.events);
+    // As many as the buffer holds were read.
+    assert!(counted.events - counted.lost_events >= 1 << 16);
+    let blamed: u64 = rows.iter().map(|h| h.blamed_ns).sum();
+    let unclaimed: u64 = rows.iter().map(|w| w.unclaimed_ns).sum();
+    let waits = rows.iter().filter(|r| r.part == block_part::WAIT);
+    assert_eq!(
+        blamed + unclaimed,
+        waits.filter_map(|w| lasted(w)).sum::<u64>()
+    );
+}
+
+/// Nothing is lost while the recorder runs.
+#[test]
+#[ignore = "needs root"]
+fn a_storm_is_followed() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["storm", "3", "64", "300000"]);
+    let recording = Recording::start(&scratch, &target);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    target.finish();
+    let (lock, rows) = of_lock(&tables, &answer);
+    assert_eq!(lock.acquired, number(&answer, "acquired"));
+    let counted = &tables.meta.counted[0];
+    println!(
+        "{} contended, {} events, {} lost",
+        lock.contended.unwrap_or(0),
+        counted.events,
+        counted.lost_events
+    );
+    assert_eq!(counted.lost_events, 0);
+    let acquired = rows.iter().filter(|r| r.end == block_end::ACQUIRED);
+    assert_eq!(Some(acquired.count() as u64), lock.contended);
+    // What was open at a time when the process had no thread left would be a mistake.
+    assert!(rows.iter().all(|r| r.end != block_end::OPEN));
+}
