@@ -174,6 +174,7 @@ impl Processes {
     /// Sets what only the kernel's reports tell.
     pub fn report(&mut self, id: u32, ns_pid: u32, parent: u32) {
         let row = &mut self.processes[id as usize].row;
+        let ns_pid = if ns_pid == 0 { row.ns_pid } else { ns_pid };
         if row.ns_pid != ns_pid || (row.parent_pid == 0 && parent != 0) {
             (row.ns_pid, row.parent_pid) = (ns_pid, parent);
             self.processes[id as usize].dirty = true;

@@ -255,7 +255,10 @@ impl Threads {
         let sum = record.running + record.runnable + record.blocked;
         row.lost_ns = (record.time - record.start.min(record.time)).saturating_sub(sum);
         (row.voluntary_switches, row.involuntary_switches) = (record.voluntary, record.involuntary);
-        row.ns_tid = record.ns_tid;
+        // (A thread at its end has none any more.)
+        if record.ns_tid != 0 {
+            row.ns_tid = record.ns_tid;
+        }
         row.name = name;
         row.ended = record.ended != 0;
         thread.dirty = true;

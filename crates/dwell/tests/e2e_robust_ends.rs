@@ -419,6 +419,7 @@ fn assert_holds_the_pool(tables: &Tables, how: &str) {
         .collect();
     // The pool, and the main thread.
     assert_eq!(threads.len(), MANY + 1, "{how}: {:?}", tables.meta.losses);
+    assert!(threads.iter().all(|t| t.ns_tid == t.tid), "{how}");
     assert_closed(tables);
     assert_eq!(lost_beyond_stacks(tables), []);
     let memory = tables.meta.recorder.peak_rss_bytes;

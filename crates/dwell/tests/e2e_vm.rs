@@ -160,6 +160,41 @@ fn calls_of_kernel_functions_are_counted_exactly() {
     assert_eq!(check.expect("a check")["verdict"], "ok");
 }
 
+/// Recording itself on an older kernel: one that tells of no end of a switch.
+#[test]
+#[ignore = "needs root"]
+fn an_older_kernel_is_recorded() {
+    let parts = Machine::get().run("record", "one");
+    let (_, said) = parts["said"].trim_end().rsplit_once('\n').expect("lines");
+    let said = number(&json(said)["ns"]);
+    let answer = json(&parts["answer"]);
+    assert_eq!(answer["recording"]["exit_code"], 0);
+    assert!(answer["closure"]["max_error_share"].as_f64() < Some(0.001));
+    assert_eq!(
+        answer["losses"]["nothing_lost"], true,
+        "{}",
+        answer["losses"]
+    );
+    let total = &answer["total"];
+    let [running, runnable] = ["running_ns", "runnable_ns"].map(|n| number(&total[n]));
+    assert!(running + runnable >= said, "{said}: {total}");
+    // setfl rests for 250 ms before its calls.
+    let asleep = number(&total["blocked_by_reason_ns"]["sleep"]);
+    assert!((250_000_000..300_000_000).contains(&asleep), "{total}");
+    let hottest = answer["on_cpu"][0]["frames"].as_array().expect("a list");
+    assert!(
+        hottest.iter().any(|f| f["function"] == "fcntl"),
+        "{hottest:?}"
+    );
+    let sleeping = answer["off_cpu"][0]["frames"].as_array().expect("a list");
+    assert!(
+        sleeping
+            .iter()
+            .any(|f| f["function"] == "__libc_start_main"),
+        "{sleeping:?}"
+    );
+}
+
 /// Least time of a call of fcntl in the runs of a part, ns: on a machine that counts, instructions.
 fn cost(runs: &str) -> f64 {
     let per_call = |line: &str| {

@@ -48,14 +48,15 @@ static __always_inline void send_urgent(u32 kind, void *record, u64 size, u64 no
 
 static __always_inline u32 ns_pid(struct task_struct *task)
 {
-	struct pid *pid = task->thread_pid;
-	u32 level;
+	void *pid = NULL; /* a plain number to the verifier, so that it may be counted with */
+	u32 level = 0;
 	int nr = 0;
 
+	bpf_probe_read_kernel(&pid, sizeof(pid), &task->thread_pid);
 	if (!pid)
 		return 0;
-	level = pid->level;
-	bpf_probe_read_kernel(&nr, sizeof(nr), (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+	bpf_probe_read_kernel(&level, sizeof(level), pid + bpf_core_field_offset(struct pid, level));
+	bpf_probe_read_kernel(&nr, sizeof(nr), pid + bpf_core_field_offset(struct pid, numbers) +
 					       level * bpf_core_type_size(struct upid));
 	return nr;
 }
