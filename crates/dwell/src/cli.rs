@@ -160,7 +160,7 @@ pub struct LocksArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10)]
     pub locks: usize,
     /// Show who held this lock and how many waited for it, over time: a part of its name, its address or
-    /// its number. The recording must have been made with --locks.
+    /// its number. The recording must hold lock counts.
     #[arg(long, value_name = "LOCK")]
     pub timeline: Option<String>,
 }

@@ -164,8 +164,7 @@ impl State {
         }
         let known = record.waker_kind != WAKER_NONE;
         let interrupt = match (waker.stack, waker.interrupt) {
-            // Nothing but a timer's interrupt ends a sleep that asked for one.
-            (None, _) if record.waker_kind == WAKER_IRQ && is_sleep(record) => "[timer]",
+            (None, _) if record.waker_kind == WAKER_IRQ && is_timed(record) => "[timer]",
             (None, _) if record.waker_kind == WAKER_IRQ => "[irq]",
             (_, name) => name,
         };
@@ -197,6 +196,8 @@ impl State {
     }
 }
 
-fn is_sleep(record: &WaitRecord) -> bool {
-    reasons::reason(record.nr, record.fd_kind, record.site_flags) == reason::SLEEP
+/// Whether no interrupt but a timer's ends the wait.
+fn is_timed(record: &WaitRecord) -> bool {
+    let reason = reasons::reason(record.nr, record.fd_kind, record.site_flags);
+    reason == reason::SLEEP || u32::from(record.operation) & FUTEX_TIMED != 0
 }
