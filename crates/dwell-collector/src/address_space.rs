@@ -5,6 +5,7 @@ use crate::perf::MapEvent;
 use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER};
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 
 /// One executable mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Mapped {
 #[derive(Clone, Debug, Default)]
 pub struct AddressSpace {
     mapped: BTreeMap<u64, Mapped>,
+    /// What the kernel side shall not unwind.
+    hidden: Vec<Range<u64>>,
 }
 
 /// A line of `/proc/PID/maps` that is executable.
@@ -120,7 +123,18 @@ impl AddressSpace {
     /// Forgets what was mapped before an exec. The new program's mappings are older than the
     /// kernel's report of the exec, but not than the process' new name.
     pub fn clear_before(&mut self, time: u64) {
+        self.hidden.clear();
         self.mapped.retain(|_, m| m.time >= time);
+    }
+
+    /// Hides code from the kernel side, whose stacks end there: a copy comes instead.
+    pub fn hide(&mut self, ranges: &[Range<u64>]) {
+        self.hidden.extend_from_slice(ranges);
+    }
+
+    fn is_hidden(&self, start: u64, end: u64) -> bool {
+        let overlaps = |range: &Range<u64>| range.start < end && start < range.end;
+        self.hidden.iter().any(overlaps)
     }
 
     /// The same for the kernel side: C's `struct process_maps`. The second value counts mappings
@@ -128,6 +142,9 @@ impl AddressSpace {
     pub fn to_kernel(&self, modules: &Modules) -> (Vec<u8>, usize) {
         let mut rows: Vec<Mapping> = Vec::new();
         for (start, mapped) in self.iter() {
+            if self.is_hidden(start, mapped.end) {
+                continue;
+            }
             let row = kernel_row(start, mapped, modules);
             match rows.last_mut() {
                 // Neighbours without tables are one: JIT regions come in large numbers.

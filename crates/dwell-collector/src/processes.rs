@@ -9,6 +9,7 @@ use crate::roots::{Root, Roots};
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A process that is or was followed.
@@ -346,6 +347,13 @@ impl Processes {
             self.map_all(programs, modules, id, now)?;
         }
         Ok(())
+    }
+
+    /// Code that the kernel side shall not unwind: it would take what rbp holds there for a frame.
+    pub fn hide(&mut self, id: u32, ranges: &[Range<u64>]) {
+        let process = &mut self.processes[id as usize];
+        process.space.hide(ranges);
+        process.space_dirty = true;
     }
 
     /// Tells the kernel side of address spaces that changed.

@@ -218,6 +218,7 @@ impl Recorder {
 
     /// Code at these addresses of a process is ours from now on.
     pub fn set_own_code(&mut self, process: u32, ranges: Vec<std::ops::Range<u64>>) {
+        self.state.processes.hide(process, &ranges);
         self.state.own_code.set(process, ranges);
     }
 

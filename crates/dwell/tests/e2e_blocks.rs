@@ -178,7 +178,7 @@ fn who_never_waits_leaves_no_trace() {
 #[ignore = "needs root"]
 fn what_was_overwritten_is_counted_and_totals_are_exact() {
     let scratch = Scratch::new();
-    let mut target = Puppet::start("blocks", &["storm", "4", "2", "400000"]);
+    let mut target = Puppet::start("blocks", &["storm", "4", "2", "1000000"]);
     let recording = Recording::start(&scratch, &target);
     recording.dwell.signal(libc::SIGSTOP);
     let answer = target.tell("r");
