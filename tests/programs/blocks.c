@@ -67,7 +67,7 @@ static void hold(size_t me, unsigned long ns)
 		facts[me].longest_hold = ns;
 }
 
-/* Stage 1: 0 has the mutex; 2: 1 is about to want it; 3: 2 is; 4: 3 is. */
+/* Stage 1: 0 has the mutex; 2: 1 is about to want it; 3: 2 is; 4: 3 is; 5: 3 has given up, 0 may let go. */
 static void turn(size_t me)
 {
 	unsigned long from;
@@ -75,7 +75,7 @@ static void turn(size_t me)
 	case 0:
 		pthread_mutex_lock(&mutex);
 		stage = 1;
-		wait_for(4);
+		wait_for(5);
 		hold(me, FIRST_HOLD);
 		pthread_mutex_unlock(&mutex);
 		break;
@@ -94,6 +94,7 @@ static void turn(size_t me)
 		if (pthread_mutex_timedlock(&mutex, &until) != ETIMEDOUT)
 			abort();
 		waited(me, from);
+		stage = 5;
 		break;
 	}
 	default:
