@@ -258,7 +258,9 @@ fn spin_locks_are_counted_at_a_known_cost() {
             "{answer:#}"
         );
     }
-    assert_eq!(unfiltered["buffer_lasts_times"], 1.0);
+    // (What is under way at either end is no whole pair.)
+    let lasts = unfiltered["buffer_lasts_times"].as_f64().expect("a number");
+    assert!((lasts - 1.0).abs() < 0.01, "{lasts}");
     assert!(filtered["buffer_lasts_times"].is_null());
     assert!(
         parts["page"].lines().all(|l| l.chars().count() <= 80),
