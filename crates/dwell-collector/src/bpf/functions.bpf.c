@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
+#include "targets.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -23,10 +24,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define LIVE_CALLS 16384
 #define CALLERS 16384
 #define CALLER_FRAMES 32
-
-#define BPF_MAP_TYPE_PERCPU_HASH 5
-#define BPF_MAP_TYPE_STACK_TRACE 7
-#define BPF_NOEXIST 1
 
 const volatile u32 function;
 /* Only calls by threads of `targets`. */
@@ -88,13 +85,6 @@ struct {
 } stacks SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, u32);
-	__type(value, u8);
-} targets SEC(".maps");
-
-struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, u32);
@@ -117,12 +107,7 @@ static __always_inline struct function_sums *sums_here(void)
 
 static __always_inline bool wanted(void)
 {
-	u32 tgid;
-
-	if (!filtered)
-		return true;
-	tgid = bpf_get_current_pid_tgid() >> 32;
-	return bpf_map_lookup_elem(&targets, &tgid) != NULL;
+	return !filtered || is_target();
 }
 
 /* One call from a place; false when there is no room for the place. */

@@ -15,6 +15,7 @@
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
+#include "targets.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -78,22 +79,10 @@ struct {
 	__type(value, struct event);
 } events SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, u32);
-	__type(value, u8);
-} targets SEC(".maps");
-
 static __always_inline struct processor *here(u32 cpu)
 {
-	u32 tgid;
-
-	if (filtered) {
-		tgid = bpf_get_current_pid_tgid() >> 32;
-		if (!bpf_map_lookup_elem(&targets, &tgid))
-			return NULL;
-	}
+	if (filtered && !is_target())
+		return NULL;
 	return bpf_map_lookup_elem(&processors, &cpu);
 }
 
