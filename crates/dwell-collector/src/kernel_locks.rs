@@ -101,12 +101,8 @@ impl Place {
 
 /// The first words of some bytes; zeroes where there are fewer.
 fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
-    let mut words = [0; N];
-    let (chunks, _) = bytes.as_chunks::<8>();
-    for (word, chunk) in words.iter_mut().zip(chunks) {
-        *word = u64::from_ne_bytes(*chunk);
-    }
-    words
+    let mut words = crate::records::words(bytes);
+    std::array::from_fn(|_| words.next().unwrap_or(0))
 }
 
 fn pcs_of(bytes: &[u8]) -> Vec<u64> {

@@ -26,6 +26,7 @@ mod outside;
 mod own_clock;
 mod own_code;
 mod perf;
+mod poll;
 mod preload;
 mod processes;
 mod programs;

@@ -156,9 +156,7 @@ impl Programs {
 
     /// Marks a process as one whose threads the next sweep adopts.
     pub fn add_target(&self, tgid: u32) -> Result<(), CollectError> {
-        self.map("targets")?
-            .update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(CollectError::map)
+        add_target(&self.object, tgid)
     }
 
     /// Replaces what the unwinder knows of a process (`bytes` is C's `struct process_maps`).
@@ -234,12 +232,24 @@ impl Programs {
 
     /// A map of the object.
     pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
-        // libbpf prefixes the maps of data sections with the object's name: match the end.
-        self.object
-            .maps()
-            .find(|m| m.name() == OsStr::new(name) || m.name().to_string_lossy().ends_with(name))
-            .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no map {name}")))
+        map(&self.object, name)
     }
+}
+
+/// A map of an object.
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, CollectError> {
+    // libbpf prefixes the maps of data sections with the object's name: match the end.
+    object
+        .maps()
+        .find(|m| m.name() == OsStr::new(name) || m.name().to_string_lossy().ends_with(name))
+        .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no map {name}")))
+}
+
+/// Notes a process among the `targets` of an object.
+pub(crate) fn add_target(object: &Object, tgid: u32) -> Result<(), CollectError> {
+    map(object, "targets")?
+        .update(&tgid.to_ne_bytes(), &[1], MapFlags::ANY)
+        .map_err(CollectError::map)
 }
 
 /// What the kernel tells of a program.

@@ -6,17 +6,17 @@ use crate::launch::Launched;
 use crate::machine;
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
 use crate::perf::{MapEvent, MapEvents};
+use crate::poll::poll;
 use crate::programs::{Clock, Programs};
 use crate::signals::Signals;
 use crate::state::State;
 use dwell_abi::events;
 use dwell_recording::meta::{CountedProcess, Meta};
-use dwell_recording::rows::{LockBlockRow, LockRow};
 use dwell_recording::{Tables, Writer};
 use libbpf_rs::RingBuffer;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -222,16 +222,6 @@ impl Recorder {
         self.state.own_code.set(process, ranges);
     }
 
-    /// Takes rows in that this crate does not make, for the next segment.
-    pub fn append_locks(&mut self, rows: Vec<LockRow>) {
-        self.take_in(rows);
-    }
-
-    /// The same, of blocks of locks.
-    pub fn append_lock_blocks(&mut self, rows: Vec<LockBlockRow>) {
-        self.take_in(rows);
-    }
-
     /// `frames.frame` of the call that returns to this actual address of a process.
     pub fn frame_of_call(&mut self, process: u32, returns_to: u64) -> u32 {
         self.state.frame_of_call(process, returns_to)
@@ -246,22 +236,4 @@ impl Recorder {
     pub fn unnamed(&self, frames: &BTreeSet<u32>) -> Vec<Unnamed> {
         unnamed(&self.state, frames.iter().copied())
     }
-}
-
-fn poll(fds: impl Iterator<Item = RawFd>, timeout: Duration) {
-    let mut fds: Vec<libc::pollfd> = fds
-        .map(|fd| libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        })
-        .collect();
-    // SAFETY: `fds` is a valid array of its length; an interruption only means an early return.
-    unsafe {
-        libc::poll(
-            fds.as_mut_ptr(),
-            fds.len() as libc::nfds_t,
-            timeout.as_millis() as i32,
-        )
-    };
 }

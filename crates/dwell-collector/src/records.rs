@@ -57,7 +57,8 @@ impl<'a> Trail<'a> {
     }
 }
 
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+/// The words of what the kernel side wrote.
+pub(crate) fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     let (words, _) = bytes.as_chunks();
     words.iter().copied().map(u64::from_ne_bytes)
 }

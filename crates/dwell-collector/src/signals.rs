@@ -41,17 +41,6 @@ impl Signals {
         self.fd.as_raw_fd()
     }
 
-    /// Waits until one comes, at most this long.
-    pub fn poll(&self, timeout: std::time::Duration) {
-        let mut poll = libc::pollfd {
-            fd: self.fd.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one valid pollfd; an interruption only means an early return.
-        unsafe { libc::poll(&mut poll, 1, timeout.as_millis().clamp(1, 60_000) as i32) };
-    }
-
     /// The next signal that came.
     pub fn next(&self) -> Option<i32> {
         // SAFETY: signalfd_siginfo is plain memory; the kernel writes whole ones into it.

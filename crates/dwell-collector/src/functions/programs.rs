@@ -2,7 +2,8 @@
 use super::error::FunctionsError;
 use super::names;
 use crate::error::CollectError;
-use crate::programs::{Embedded, info, program, quiet_libbpf};
+use crate::programs::{Embedded, add_target, info, map, program, quiet_libbpf};
+use crate::records::words;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, MapHandle, Object, ObjectBuilder, OpenObject};
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -199,8 +200,10 @@ impl Traced {
         let mut open = ObjectBuilder::default()
             .open_memory(&OBJECT.0)
             .map_err(Failure::Load)?;
-        set_constants(&mut open, index, owner.is_some_and(|o| o.filtered))
-            .map_err(Failure::Load)?;
+        // `function` and `filtered`, which lie in this order.
+        let [a, b, c, d] = index.to_ne_bytes();
+        let filtered = owner.is_some_and(|o| o.filtered);
+        set_constants(&mut open, &[a, b, c, d, filtered.into()]).map_err(Failure::Load)?;
         if let Some(first) = owner.and_then(|o| o.first) {
             share_maps(&mut open, first).map_err(Failure::Load)?;
         }
@@ -220,11 +223,7 @@ impl Traced {
     /// Attaches them: the exit first, so that no counted call ends unseen.
     pub fn attach(&mut self) -> Result<(), Failure> {
         for name in ["on_exit", "on_entry"] {
-            let program = self
-                .object
-                .progs_mut()
-                .find(|p| p.name() == OsStr::new(name));
-            let program = program.ok_or(Failure::NoSuchFunction)?;
+            let program = program(&self.object, name).map_err(|_| Failure::NoSuchFunction)?;
             self.links
                 .push(program.attach_trace().map_err(Failure::Attach)?);
         }
@@ -238,34 +237,30 @@ impl Traced {
     }
 
     fn missed(&self) -> u64 {
-        let now = || {
-            program(&self.object, "on_entry")
-                .ok()
-                .and_then(|p| info(p.as_fd()))
-        };
         self.missed
-            .unwrap_or_else(|| now().map_or(0, |i| i.recursion_misses))
+            .unwrap_or_else(|| missed(&self.object, "on_entry"))
     }
 }
 
-/// Fills `function` and `filtered`, which lie in this order.
-fn set_constants(
-    open: &mut OpenObject,
-    index: u32,
-    filtered: bool,
-) -> Result<(), libbpf_rs::Error> {
+/// Fills the constants of an object, from the first on.
+pub(super) fn set_constants(open: &mut OpenObject, values: &[u8]) -> Result<(), libbpf_rs::Error> {
     for mut map in open.maps_mut() {
         if map.name().to_string_lossy().ends_with(".rodata") {
-            let mut bytes = map
-                .initial_value_mut()
-                .map(|b| b.to_vec())
-                .unwrap_or_default();
-            bytes[..4].copy_from_slice(&index.to_ne_bytes());
-            bytes[4] = filtered.into();
+            let initial = map.initial_value_mut();
+            let mut bytes = initial.map(|b| b.to_vec()).unwrap_or_default();
+            bytes[..values.len()].copy_from_slice(values);
             map.set_initial_value(&bytes)?;
         }
     }
     Ok(())
+}
+
+/// Calls that the kernel kept from a program, since it ran on that processor already.
+pub(super) fn missed(object: &Object, name: &str) -> u64 {
+    let mut programs = object.progs().filter(|p| p.autoload());
+    let found = programs.find(|p| p.name() == OsStr::new(name));
+    let info = found.and_then(|p| info(p.as_fd()));
+    info.map_or(0, |i| i.recursion_misses)
 }
 
 fn share_maps(open: &mut OpenObject, first: &Object) -> Result<(), libbpf_rs::Error> {
@@ -281,23 +276,7 @@ fn share_maps(open: &mut OpenObject, first: &Object) -> Result<(), libbpf_rs::Er
 }
 
 pub(super) fn select(object: &Object, pids: &[u32]) -> Result<(), CollectError> {
-    let targets = map(object, "targets")?;
-    for pid in pids {
-        targets
-            .update(&pid.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(CollectError::map)?;
-    }
-    Ok(())
-}
-
-pub(super) fn map<'o>(object: &'o Object, name: &str) -> Result<Map<'o>, CollectError> {
-    let found = object.maps().find(|m| m.name() == OsStr::new(name));
-    found.ok_or_else(|| CollectError::Internal(format!("the eBPF object has no map {name}")))
-}
-
-fn words(bytes: &[u8]) -> impl Iterator<Item = u64> {
-    let (words, _) = bytes.as_chunks::<8>();
-    words.iter().map(|w| u64::from_ne_bytes(*w))
+    pids.iter().try_for_each(|&pid| add_target(object, pid))
 }
 
 /// `struct function_sums`, added up over the processors.

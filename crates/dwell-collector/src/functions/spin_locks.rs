@@ -2,14 +2,13 @@
 //! with a stack. See `bpf/spinlocks.bpf.c`.
 use super::error::FunctionsError;
 use super::names;
-use super::programs::{Failure, explain, map, select};
+use super::programs::{Failure, explain, missed, select, set_constants};
 use crate::error::CollectError;
 use crate::machine;
-use crate::programs::{Embedded, info, quiet_libbpf};
+use crate::programs::{Embedded, map, quiet_libbpf};
 use libbpf_rs::{Link, Object, ObjectBuilder, OpenObject};
 use memmap2::{MmapOptions, MmapRaw};
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -200,18 +199,9 @@ impl SpinLocks {
     fn sums(&self) -> Sums {
         let mut sums = self.buffers.sums();
         for (of, (program, ..)) in sums.of.iter_mut().zip(FUNCTIONS) {
-            of[3] = self.missed(program);
+            of[3] = missed(&self.object, program);
         }
         sums
-    }
-
-    fn missed(&self, program: &str) -> u64 {
-        let found = self
-            .object
-            .progs()
-            .find(|p| p.name() == OsStr::new(program));
-        let info = found.filter(|p| p.autoload()).and_then(|p| info(p.as_fd()));
-        info.map_or(0, |i| i.recursion_misses)
     }
 }
 
@@ -230,21 +220,17 @@ fn load(
     open.load()
 }
 
-/// Fills `capacity`, `filtered` and `keep_all`, which lie in this order, and makes room.
+/// Fills the constants, and makes room.
 fn prepare(open: &mut OpenObject, filtered: bool, keep_all: bool) -> Result<(), libbpf_rs::Error> {
+    // `capacity`, `filtered` and `keep_all`, which lie in this order.
+    let [a, b, c, d] = CAPACITY.to_ne_bytes();
+    set_constants(open, &[a, b, c, d, filtered.into(), keep_all.into()])?;
     let cpus = machine::possible_cpus();
     for mut map in open.maps_mut() {
-        let name = map.name().to_string_lossy().into_owned();
-        if name.ends_with(".rodata") {
-            let initial = map.initial_value_mut();
-            let mut bytes = initial.map(|b| b.to_vec()).unwrap_or_default();
-            bytes[..4].copy_from_slice(&CAPACITY.to_ne_bytes());
-            bytes[4..6].copy_from_slice(&[filtered.into(), keep_all.into()]);
-            map.set_initial_value(&bytes)?;
-        } else if name == "processors" {
-            map.set_max_entries(cpus)?;
-        } else if name == "events" {
-            map.set_max_entries(cpus * CAPACITY)?;
+        match map.name().to_str() {
+            Some("processors") => map.set_max_entries(cpus)?,
+            Some("events") => map.set_max_entries(cpus * CAPACITY)?,
+            _ => {}
         }
     }
     Ok(())

@@ -1,11 +1,14 @@
 //! Waits while programs count.
 use crate::error::CollectError;
+use crate::poll::poll;
 use crate::signals::Signals;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// How often ended targets are looked for.
 const GLANCE: Duration = Duration::from_millis(100);
+/// Shorter than this nothing can wait.
+const LEAST: Duration = Duration::from_millis(1);
 
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +39,8 @@ pub fn wait(
             return Ok(Waited::Ended);
         }
         meanwhile();
-        signals.poll(left.unwrap_or(GLANCE).min(GLANCE));
+        let timeout = left.unwrap_or(GLANCE).clamp(LEAST, GLANCE);
+        poll([signals.raw_fd()], timeout);
         while let Some(signal) = signals.next() {
             if signal != libc::SIGCHLD {
                 return Ok(Waited::Interrupted);

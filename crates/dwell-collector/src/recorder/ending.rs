@@ -3,9 +3,10 @@ use super::{Ended, Recorder};
 use crate::error::CollectError;
 use crate::finished::Finished;
 use crate::options::Target;
+use crate::poll::is_readable;
 use crate::{kernel_locks, machine};
 use dwell_abi::events::SWEEP_ALL;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 impl Recorder {
@@ -105,17 +106,7 @@ impl Recorder {
         let found = kernel_locks::read(&self.programs, &mut self.state)?;
         self.meta.produced.insert(WAITS.into(), found.produced);
         self.meta.losses.insert(WAITS.into(), found.lost);
-        self.take_in(found.rows);
+        self.append(found.rows);
         Ok(())
     }
-}
-
-pub(super) fn is_readable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    };
-    // SAFETY: one valid pollfd; returns at once.
-    unsafe { libc::poll(&mut poll, 1, 0) == 1 }
 }

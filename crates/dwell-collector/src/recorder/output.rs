@@ -64,8 +64,8 @@ impl Recorder {
         None
     }
 
-    /// Rows for the next segment.
-    pub(super) fn take_in<R: Table>(&mut self, rows: Vec<R>) {
+    /// Takes in rows for the next segment, also such as this crate does not make.
+    pub fn append<R: Table>(&mut self, rows: Vec<R>) {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.append(rows)
         {
