@@ -1,5 +1,5 @@
 //! `dwell record --locks`: the lock operations of the recorded processes, counted inside of them.
-use crate::following::{Following, Numbers};
+use crate::following::{Following, Numbers, take_number};
 use dwell_collector::{Recorder, clock_anchor};
 use dwell_locks::{
     AtEntry, Drained, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot,
@@ -111,7 +111,7 @@ impl Counting {
         for process in &mut self.processes {
             let snapshot = process.locks.as_ref().and_then(Locks::snapshot);
             if let Some(snapshot) = snapshot {
-                recorder.append_locks(process.changed(snapshot, &mut self.next));
+                recorder.append(process.changed(snapshot, &mut self.next));
             }
             if let Some(following) = &mut process.following {
                 following.look_for_dead();
@@ -190,7 +190,7 @@ impl Process {
     fn let_go(&mut self, locks: Locks, recorder: &mut Recorder, next: &mut Next) {
         let (last, events) = self.detach(locks);
         if let Some(last) = last {
-            recorder.append_locks(self.rows(last, next));
+            recorder.append(self.rows(last, next));
         }
         self.take_in(&events, recorder, next);
         if let Some(following) = self.following.take() {
@@ -198,7 +198,7 @@ impl Process {
             let rows = self.with_numbers(recorder, next, |numbers, recorder| {
                 following.finish(now, recorder, numbers)
             });
-            recorder.append_lock_blocks(rows);
+            recorder.append(rows);
         }
     }
 
@@ -218,7 +218,7 @@ impl Process {
                 following.add(drained, recorder, numbers)
             });
             self.following = Some(following);
-            recorder.append_lock_blocks(rows);
+            recorder.append(rows);
         }
     }
 
@@ -234,10 +234,9 @@ impl Process {
         let known = &mut self.known;
         let mut number = |address, kind| {
             let (number, _) = known.entry((address, kind)).or_insert_with(|| {
-                let none = LockTotal::none(address, kind);
-                new.push((*lock, none));
-                *lock += 1;
-                (*lock - 1, none)
+                let first = (take_number(lock), LockTotal::none(address, kind));
+                new.push(first);
+                first
             });
             *number
         };
@@ -248,7 +247,7 @@ impl Process {
         let made = make(&mut numbers, recorder);
         let now = clock_anchor().boottime_ns;
         let row = |(lock, total): (u32, LockTotal)| self.row(lock, &total, now);
-        recorder.append_locks(new.into_iter().map(row).collect());
+        recorder.append(new.into_iter().map(row).collect());
         made
     }
 
@@ -295,10 +294,8 @@ impl Process {
         let until_ns = clock_anchor().boottime_ns;
         let mut rows = Vec::new();
         for total in &snapshot.locks {
-            let known = self.known.entry(key_of(total)).or_insert_with(|| {
-                next.lock += 1;
-                (next.lock - 1, *total)
-            });
+            let known = self.known.entry(key_of(total));
+            let known = known.or_insert_with(|| (take_number(&mut next.lock), *total));
             known.1 = *total;
             let lock = known.0;
             rows.push(self.row(lock, total, until_ns));

@@ -29,6 +29,12 @@ pub struct Numbers<'n> {
     pub next_block: &'n mut u32,
 }
 
+/// The next number, which is taken now.
+pub fn take_number(next: &mut u32) -> u32 {
+    *next += 1;
+    *next - 1
+}
+
 impl Following {
     /// No operations yet.
     pub fn new(pid: u32, process: u32) -> Following {
@@ -129,10 +135,8 @@ impl Following {
         numbers: &mut Numbers<'_>,
         row: LockBlockRow,
     ) -> LockBlockRow {
-        let number = self.numbers.entry(block).or_insert_with(|| {
-            *numbers.next_block += 1;
-            *numbers.next_block - 1
-        });
+        let number = self.numbers.entry(block);
+        let number = number.or_insert_with(|| take_number(numbers.next_block));
         LockBlockRow {
             block: *number,
             process: self.process,

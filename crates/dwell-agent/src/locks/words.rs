@@ -126,7 +126,7 @@ pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) ->
                 word(lock) != 0 && !is_mine
             }
             Operation::Lock | Operation::TimedLock if settings.libc == libc::MUSL => {
-                word(lock + 4) != 0 && !is_mine_by_musl(lock)
+                word(lock + 4) != 0 && !is_mine_by_musl(state, lock)
             }
             // Readers are counted from bit 3 on; bit 1 says that a writer has or wants it.
             Operation::Read if is_glibc => word(lock) & 2 != 0,
@@ -138,16 +138,13 @@ pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) ->
     }
 }
 
-/// Whether this thread holds a musl mutex that knows its owner: the thread is told by the number that
-/// musl keeps 48 bytes behind its fs base. Only ever a hint.
+/// Whether this thread holds a musl mutex that knows its owner. Only ever a hint.
 ///
 /// # Safety
 /// `lock` must be a musl mutex.
-unsafe fn is_mine_by_musl(lock: u64) -> bool {
-    const TID: u64 = 48;
-    const TID_BITS: u32 = 0x3fff_ffff;
-    // SAFETY: the thread's control block reaches farther; the lock by contract.
-    unsafe { word(lock + 4) & TID_BITS == word(this_thread() + TID) }
+unsafe fn is_mine_by_musl(state: &State, lock: u64) -> bool {
+    // SAFETY: by contract.
+    unsafe { word(lock + 4) & MUSL_OWNER == own_number(state) }
 }
 
 /// Whether a mutex that has just been acquired was this thread's already.

@@ -119,10 +119,6 @@ fn add_function(page: &mut Page, function: &FunctionAnswer) {
 }
 
 fn add_caller(page: &mut Page, function: &FunctionAnswer, caller: &CallersAnswer) {
-    let room = page.width - BEFORE_CALLER;
-    let names: Vec<String> = caller.frames.iter().map(|f| shorten(f, room)).collect();
-    let mut lines = wrap(&names, room);
-    lines.truncate(2);
     let mean = human::duration(caller.total_ns / caller.calls.max(1));
     let numbers = format!(
         "{}{}{}",
@@ -130,9 +126,16 @@ fn add_caller(page: &mut Page, function: &FunctionAnswer, caller: &CallersAnswer
         right(&human::count(caller.calls), NUMBER),
         right(&mean, NUMBER)
     );
-    for (place, line) in lines.iter().enumerate() {
-        let before = if place == 0 { numbers.as_str() } else { "" };
-        page.line(format!("{}{line}", left(before, BEFORE_CALLER)));
+    add_place(page, &numbers, BEFORE_CALLER, &caller.frames);
+}
+
+/// Numbers, and behind so many columns the functions of a place, in two lines at most.
+pub(super) fn add_place(page: &mut Page, numbers: &str, columns: usize, frames: &[String]) {
+    let room = page.width - columns;
+    let names: Vec<String> = frames.iter().map(|f| shorten(f, room)).collect();
+    for (at, line) in wrap(&names, room).iter().take(2).enumerate() {
+        let before = if at == 0 { numbers } else { "" };
+        page.line(format!("{}{line}", left(before, columns)));
     }
 }
 

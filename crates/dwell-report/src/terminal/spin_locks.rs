@@ -1,10 +1,8 @@
 //! Spin locks of the kernel: how many operations, who waited, who held.
 use super::Style;
-use super::functions::whose;
-use super::paint::{Page, left, right};
-use super::stacks::wrap;
+use super::functions::{add_place, whose};
+use super::paint::{Page, right};
 use crate::human;
-use crate::shorten::shorten;
 use crate::spin_locks::{SpinLocksAnswer, SpinPlace};
 
 /// Places told of, of each kind; the JSON output has all.
@@ -104,19 +102,14 @@ fn add_places(page: &mut Page, heading: &str, about: &str, places: &[SpinPlace],
     );
     let header = page.dim(&header);
     page.line(header);
-    let room = page.width - BEFORE_PLACE;
     for place in places.iter().take(PLACES) {
-        let names: Vec<String> = place.frames.iter().map(|f| shorten(f, room)).collect();
         let numbers = format!(
             "{}{}{}",
             right(&human::percent(place.times, all), 8),
             right(&human::count(place.times), 9),
             right(&human::count(place.locks), 7)
         );
-        for (at, line) in wrap(&names, room).iter().take(2).enumerate() {
-            let before = if at == 0 { numbers.as_str() } else { "" };
-            page.line(format!("{}{line}", left(before, BEFORE_PLACE)));
-        }
+        add_place(page, &numbers, BEFORE_PLACE, &place.frames);
     }
 }
 
