@@ -89,6 +89,13 @@ struct Rules {
     has_errors: bool,
 }
 
+/// Nothing is unknown and nobody errs.
+const ALL_KNOWN: Rules = Rules {
+    names_owners: true,
+    is_prompt: true,
+    has_errors: false,
+};
+
 struct World {
     random: Random,
     rules: Rules,
@@ -574,14 +581,9 @@ const EVERY_DAY: u64 = 1_000_000;
 
 #[test]
 fn every_block_is_what_it_was() {
-    let rules = Rules {
-        names_owners: true,
-        is_prompt: true,
-        has_errors: false,
-    };
     let (mut blocks, mut late) = (0, 0);
     for seed in 0..histories(EVERY_DAY) {
-        let mut world = World::new(seed, rules);
+        let mut world = World::new(seed, ALL_KNOWN);
         world.run();
         let finished = built(&world.events, world.time);
         let context = Context(seed, &world.events);
@@ -619,13 +621,8 @@ fn waits_are_right_whatever_else_is_not_known() {
 /// loss and its blocks is right again.
 #[test]
 fn losses_spoil_no_more_than_their_time() {
-    let rules = Rules {
-        names_owners: true,
-        is_prompt: true,
-        has_errors: false,
-    };
     for seed in 0..histories(EVERY_DAY) {
-        let mut world = World::new(seed, rules);
+        let mut world = World::new(seed, ALL_KNOWN);
         world.run();
         if world.events.len() < 4 {
             continue;

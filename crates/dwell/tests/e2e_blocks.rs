@@ -10,38 +10,6 @@ use dwell_recording::Tables;
 use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
 use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
-use std::time::{Duration, Instant};
-
-/// A recording of a running process that counts its locks.
-struct Recording {
-    dwell: Running,
-    path: String,
-}
-
-impl Recording {
-    /// Returns when it counts.
-    fn start(scratch: &Scratch, target: &Puppet) -> Recording {
-        let path = scratch.file("x.dwell");
-        let pid = target.pid().to_string();
-        let dwell = Running::start(&mut dwell(&[
-            "record", "-q", "--locks", "-o", &path, "-p", &pid,
-        ]));
-        let begin = Instant::now();
-        while std::fs::read_to_string(format!("{path}/meta.json"))
-            .map_or(true, |meta| !meta.contains("\"libc\": \"glibc\""))
-        {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it attaches");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Recording { dwell, path }
-    }
-
-    fn interrupt(self) -> Tables {
-        self.dwell.signal(libc::SIGINT);
-        self.dwell.end();
-        load(&self.path)
-    }
-}
 
 /// What is told of the lock that a program names.
 fn of_lock<'t>(tables: &'t Tables, answer: &Value) -> (&'t LockRow, Vec<&'t LockBlockRow>) {
@@ -78,7 +46,7 @@ fn waits_and_holds_are_those_of_the_program() {
     const ROUNDS: u64 = 40;
     let scratch = Scratch::new();
     let mut target = Puppet::start("blocks", &["turns", &ROUNDS.to_string()]);
-    let recording = Recording::start(&scratch, &target);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     let answer = target.tell("r");
     let tables = recording.interrupt();
     assert_pristine(target.pid());
@@ -162,7 +130,7 @@ fn waits_and_holds_are_those_of_the_program() {
 fn who_never_waits_leaves_no_trace() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("blocks", &["quiet", "200000"]);
-    let recording = Recording::start(&scratch, &target);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     target.tell("r");
     let tables = recording.interrupt();
     assert_pristine(target.pid());
@@ -179,7 +147,7 @@ fn who_never_waits_leaves_no_trace() {
 fn what_was_overwritten_is_counted_and_totals_are_exact() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("blocks", &["storm", "4", "2", "1000000"]);
-    let recording = Recording::start(&scratch, &target);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     recording.dwell.signal(libc::SIGSTOP);
     let answer = target.tell("r");
     recording.dwell.signal(libc::SIGCONT);
@@ -216,7 +184,7 @@ fn what_was_overwritten_is_counted_and_totals_are_exact() {
 fn a_storm_is_followed() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("blocks", &["storm", "3", "64", "300000"]);
-    let recording = Recording::start(&scratch, &target);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     let answer = target.tell("r");
     let tables = recording.interrupt();
     target.finish();

@@ -66,47 +66,18 @@ fn sum(counts: &Counts, which: usize) -> u64 {
     counts.values().map(|c| c[which]).sum()
 }
 
-/// A recording of a running process that counts its locks.
-struct Recording {
-    dwell: Running,
-    path: String,
-}
-
-impl Recording {
-    /// Returns when it counts.
-    fn start(scratch: &Scratch, pids: &[i32]) -> Recording {
-        let path = scratch.file("x.dwell");
-        let mut command = dwell(&["record", "-q", "--locks", "-o", &path]);
-        for pid in pids {
-            command.arg("-p").arg(pid.to_string());
-        }
-        let dwell = Running::start(&mut command);
-        let begin = Instant::now();
-        // A segment is closed a while after attaching.
-        while std::fs::read_to_string(format!("{path}/meta.json"))
-            .map_or(true, |meta| !meta.contains("\"libc\": \"glibc\""))
-        {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it attaches");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Recording { dwell, path }
-    }
-
-    /// Begun on a puppet that then works for some ms; and what it says that it did meanwhile.
-    fn of_work(scratch: &Scratch, target: &mut Puppet, ms: u64) -> (Recording, Counts) {
-        let before = told(&target.tell("p"));
-        let recording = Recording::start(scratch, &[target.pid()]);
-        target.run();
-        std::thread::sleep(Duration::from_millis(ms));
-        let after = told(&target.tell("p"));
-        (recording, rise(&before, &after))
-    }
-
-    fn interrupt(self) -> Tables {
-        self.dwell.signal(libc::SIGINT);
-        self.dwell.end();
-        load(&self.path)
-    }
+/// A recording begun on a puppet that then works for some ms; and what it says that it did meanwhile.
+fn recording_of_work(
+    scratch: &Scratch,
+    target: &mut Puppet,
+    ms: u64,
+) -> (CountedRecording, Counts) {
+    let before = told(&target.tell("p"));
+    let recording = CountedRecording::start(scratch, &[target.pid()]);
+    target.run();
+    std::thread::sleep(Duration::from_millis(ms));
+    let after = told(&target.tell("p"));
+    (recording, rise(&before, &after))
 }
 
 fn is_patched(pid: i32) -> bool {
@@ -121,7 +92,7 @@ fn a_running_process_is_counted_exactly_and_let_go() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("mutexes", &["2"]);
     let before = told(&target.tell("p"));
-    let recording = Recording::start(&scratch, &[target.pid()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     assert!(is_patched(target.pid()));
     target.run();
     std::thread::sleep(Duration::from_millis(500));
@@ -234,7 +205,7 @@ fn answered(command: &mut std::process::Command, input: &[u8]) -> String {
 fn a_killed_process_has_been_counted_to_its_end() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("mutexes", &["2"]);
-    let (recording, wanted) = Recording::of_work(&scratch, &mut target, 300);
+    let (recording, wanted) = recording_of_work(&scratch, &mut target, 300);
     drop(target); // by SIGKILL
     recording.dwell.end();
     let tables = load(&recording.path);
@@ -249,17 +220,17 @@ fn a_killed_process_has_been_counted_to_its_end() {
 fn a_killed_dwell_leaves_counts_and_a_sound_process() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("mutexes", &["2"]);
-    let (recording, wanted) = Recording::of_work(&scratch, &mut target, 300);
+    let (recording, wanted) = recording_of_work(&scratch, &mut target, 300);
     std::thread::sleep(Duration::from_millis(2500));
     recording.dwell.signal(libc::SIGKILL);
-    let Recording { dwell, path } = recording;
+    let CountedRecording { dwell, path } = recording;
     drop(dwell);
     assert_same(&counted(&load(&path), &wanted), &wanted);
     target.run();
     std::thread::sleep(Duration::from_millis(50));
 
     let second = Scratch::new();
-    let (again, wanted) = Recording::of_work(&second, &mut target, 100);
+    let (again, wanted) = recording_of_work(&second, &mut target, 100);
     let tables = again.interrupt();
     assert_pristine(target.pid());
     assert_same(&counted(&tables, &wanted), &wanted);
@@ -352,7 +323,7 @@ fn kernel_mistakes() -> BTreeMap<String, String> {
     perf.args(["stat", "-x,", "-e", "lock:contention_end", "-o", &counts]);
     let perf = Running::start(perf.arg("-p").arg(target.pid().to_string()));
     std::thread::sleep(Duration::from_millis(500));
-    let recording = Recording::start(&scratch, &[target.pid()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
     target.run();
     let path = recording.path.clone();
     let tables = recording.interrupt();

@@ -141,6 +141,42 @@ pub fn record(scratch: &Scratch, options: &[&str]) -> Recorded {
     }
 }
 
+/// A recording of running processes that counts their locks.
+pub struct CountedRecording {
+    /// The recorder.
+    pub dwell: Running,
+    /// The recording.
+    pub path: String,
+}
+
+impl CountedRecording {
+    /// Returns when it counts.
+    pub fn start(scratch: &Scratch, pids: &[i32]) -> CountedRecording {
+        let path = scratch.file("x.dwell");
+        let mut command = dwell(&["record", "-q", "--locks", "-o", &path]);
+        for pid in pids {
+            command.arg("-p").arg(pid.to_string());
+        }
+        let dwell = Running::start(&mut command);
+        let begin = Instant::now();
+        // A segment is closed a while after attaching.
+        while fs::read_to_string(format!("{path}/meta.json"))
+            .map_or(true, |meta| !meta.contains("\"libc\": \"glibc\""))
+        {
+            assert!(begin.elapsed() < Duration::from_secs(60), "it attaches");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        CountedRecording { dwell, path }
+    }
+
+    /// Ends it by Ctrl-C.
+    pub fn interrupt(self) -> Tables {
+        self.dwell.signal(libc::SIGINT);
+        self.dwell.end();
+        load(&self.path)
+    }
+}
+
 // ---- what the programs say of themselves ----
 
 /// The JSON of a program that logs its own waits (tests/programs/truth.h). Times are ns of
