@@ -112,6 +112,8 @@ c_consts! { emit_consts:
     pub const COUNTER_FIRST_SKIPPED: u32 = 36;
     /// Switches of followed threads that no program saw; their sums were rebuilt from the kernel's.
     pub const COUNTER_NOT_SEEN: u32 = 37;
+    /// Sleeps of followed threads whose waking no program saw: who ended them is not known.
+    pub const COUNTER_WAKING_NOT_SEEN: u32 = 38;
     /// Number of counters.
     pub const COUNTERS: u32 = 48;
 }
@@ -343,16 +345,6 @@ c_struct! {
         pub period_ns: u64,
         /// Waits at least this long are kept one by one, ns.
         pub slice_min_ns: u64,
-        /// Address of the kernel's scheduler tick function.
-        pub tick_function: u64,
-        /// Where `__local_bh_enable_ip` begins, which runs softirqs for the thread that calls it.
-        pub bh_enable_start: u64,
-        /// Its length, bytes; 0 when it is not known.
-        pub bh_enable_len: u64,
-        /// Where the kernel's entry code begins: interrupts, exceptions, system calls.
-        pub entry_start: u64,
-        /// Its length, bytes; 0 when it is not known.
-        pub entry_len: u64,
         /// Unread bytes in the ring that wake the recorder at once.
         pub ring_wakeup_bytes: u64,
         /// A tick is taken when a random u32 is not above this.

@@ -168,7 +168,7 @@ fn load(marks: &KernelMarks) -> Check {
         kernel_locks: false,
         command_line: Vec::new(),
     };
-    let loaded = Programs::load(config(&options, marks), clock, options.ring_bytes, false)
+    let loaded = Programs::load(config(&options), clock, options.ring_bytes, false)
         .and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
         Ok(_) => check("eBPF programs", Verdict::Good, "load and attach", ""),

@@ -1,5 +1,4 @@
 //! What to record and how, and what follows from that.
-use crate::kernel_marks::KernelMarks;
 use crate::machine;
 use crate::programs::Clock;
 use dwell_abi::events::Config;
@@ -63,16 +62,11 @@ pub(crate) fn running_weight_ns(options: &Options) -> u64 {
 }
 
 /// What the programs are told before they are loaded.
-pub(crate) fn config(options: &Options, marks: &KernelMarks) -> Config {
+pub(crate) fn config(options: &Options) -> Config {
     let keep = machine::tick_ns() as f64 / options.period_ns as f64;
     Config {
         period_ns: options.period_ns,
         slice_min_ns: options.slice_min_ns,
-        tick_function: marks.tick_function.unwrap_or(u64::MAX),
-        bh_enable_start: marks.bh_enable.start,
-        bh_enable_len: marks.bh_enable.end - marks.bh_enable.start,
-        entry_start: marks.entry.start,
-        entry_len: marks.entry.end - marks.entry.start,
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),

@@ -1,5 +1,6 @@
 //! The eBPF programs: load, attach, detach. Beside `functions`, the only module that names libbpf.
 use crate::error::CollectError;
+use crate::kernel_marks::KernelMarks;
 use crate::own_clock::OwnClock;
 use dwell_abi::events::{self, Config};
 use libbpf_rs::{
@@ -7,6 +8,7 @@ use libbpf_rs::{
 };
 use std::ffi::OsStr;
 use std::io::Read;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 
 /// The compiled programs, embedded. Aligned, since it is read as an ELF file in place.
@@ -122,6 +124,25 @@ impl Programs {
         let words = [start_ns, end_ns].map(u64::to_ne_bytes).concat();
         self.map("data.window")?
             .update(&0u32.to_ne_bytes(), &words, MapFlags::ANY)
+            .map_err(CollectError::map)
+    }
+
+    /// Tells the programs where functions of the kernel are.
+    pub fn set_places(&self, marks: &KernelMarks) -> Result<(), CollectError> {
+        let length = |range: &Range<u64>| range.end - range.start;
+        let words = [
+            marks.tick_function.unwrap_or(u64::MAX),
+            marks.bh_enable.start,
+            length(&marks.bh_enable),
+            marks.entry.start,
+            length(&marks.entry),
+        ];
+        self.map("data.places")?
+            .update(
+                &0u32.to_ne_bytes(),
+                &words.map(u64::to_ne_bytes).concat(),
+                MapFlags::ANY,
+            )
             .map_err(CollectError::map)
     }
 

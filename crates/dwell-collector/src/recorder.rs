@@ -74,35 +74,40 @@ pub struct Recorder {
     cpu_at_start: u64,
 }
 
+fn load(options: &Options) -> Result<Programs, CollectError> {
+    Programs::load(
+        config(options),
+        options.clock,
+        options.ring_bytes,
+        options.kernel_locks,
+    )
+}
+
 impl Recorder {
     /// Attaches. When it returns, everything the target does is recorded; a command waits for
     /// [`Recorder::run`].
-    pub fn start(options: Options) -> Result<Recorder, CollectError> {
+    pub fn start(mut options: Options) -> Result<Recorder, CollectError> {
         let files = machine::raise_file_limit();
         let signals = Signals::take()?;
         let launched = match &options.target {
             Target::Command(words) => Some(Launched::prepare(words, signals.mask_before(), files)?),
             _ => None,
         };
-        let marks = KernelMarks::read();
-        let clock = if options.clock == Clock::Tick && marks.tick_function.is_none() {
-            Clock::Timer
-        } else {
-            options.clock
-        };
-        let options = Options { clock, ..options };
+        // Tens of ms, and so is the kernel's proof of the programs.
+        let marks = std::thread::spawn(KernelMarks::read);
         // Before the programs, so that these are reported too: stacks may show them at work.
         let map_events: Result<Vec<_>, _> = machine::online_cpus()
             .into_iter()
             .map(MapEvents::open)
             .collect();
         let map_events = map_events?;
-        let programs = Programs::load(
-            config(&options, &marks),
-            clock,
-            options.ring_bytes,
-            options.kernel_locks,
-        )?;
+        let mut programs = load(&options)?;
+        let marks = marks.join().unwrap_or_default();
+        if options.clock == Clock::Tick && marks.tick_function.is_none() {
+            options.clock = Clock::Timer;
+            programs = load(&options)?;
+        }
+        programs.set_places(&marks)?;
         let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
         let ring = open_ring(&programs, ring_bytes.clone())?;
         let meta = first_meta(&options);

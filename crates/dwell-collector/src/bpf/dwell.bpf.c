@@ -66,7 +66,7 @@ static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u
 	t->state = state;
 	t->next_cut = now + stationary_gap();
 	t->delay_seen = run_delay(task);
-	t->exec_seen = t->exec_base = task->se.sum_exec_runtime;
+	t->exec_seen = task->se.sum_exec_runtime;
 	t->exec_unknown = state == STATE_RUNNING;
 	t->dirty = 1;
 	t->start = now;
@@ -87,67 +87,43 @@ static __always_inline void end_sums(struct thread *t)
 	t->dirty = 1;
 }
 
+/* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
 static __always_inline u64 run_delay(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
 }
 
-/*
- * The kernel knows better than the waking when a thread was put on a run queue, and when a processor
- * began to work for it: the interrupt that wakes or preempts is charged by its clock, not by the
- * switch that follows. It has added up the last stay off the processor by now; what it knows replaces
- * our first account: runnable time is schedstat's, and running time not less than it.
- */
-static __always_inline void correct(struct thread *t, struct task_struct *prev)
+/* How much of the stay off the processor from t->since to `now` the thread was runnable. The kernel knows better
+ * than the waking when it was put on a run queue: the processor that should run it may first have to be called.
+ * `clock`: that of the queue, now. */
+static __always_inline u64 runnable_part(struct thread *t, struct task_struct *task, u64 clock, u64 now)
 {
-	struct site *s = &t->sites[t->current & (SITE_SLOTS - 1)];
-	bool slept = !(s->flags & SITE_PREEMPTED);
-	u64 delay = run_delay(prev);
-	i64 more = (i64)(delay - t->delay_seen - t->off_runnable), from_sleep, early;
+	u64 stay = now - t->since, delay, queued, part;
 
-	t->delay_seen = delay;
-	if (!bpf_core_field_exists(prev->sched_info) || !t->off_known)
-		return;
-	t->off_known = 0;
-	if (more < -(i64)t->off_runnable)
-		more = -(i64)t->off_runnable;
-	/* What does not come out of the sleep comes out of running time: a stall before the switch. */
-	from_sleep = !slept ? 0 : more > (i64)t->off_blocked ? t->off_blocked : more;
-	if (more - from_sleep > (i64)t->running)
-		more = from_sleep + t->running;
-	t->runnable += more;
-	s->runnable += more;
-	t->running -= more - from_sleep;
-	t->off_blocked -= from_sleep;
-	/* What a sleep cannot give is taken from the next one. */
-	early = (i64)(t->exec_seen - t->exec_base - t->running);
-	if (!slept || early < 0)
-		early = 0;
-	else if (early > (i64)t->off_blocked)
-		early = t->off_blocked;
-	t->running += early;
-	t->blocked -= from_sleep + early;
-	s->blocked -= from_sleep + early;
-	s->dirty = 1;
+	if (!clock || !bpf_core_field_exists(task->sched_info)) {
+		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
+	} else {
+		delay = task->sched_info.run_delay;
+		queued = task->sched_info.last_queued;
+		if (queued)
+			delay += clock - queued;
+		part = delay - t->delay_seen;
+		t->delay_seen = delay;
+	}
+	return t->state != STATE_BLOCKED || part > stay ? stay : part;
 }
 
-/* The stay off the processor is over at `now`. Returns when the thread was woken. */
-static __always_inline u64 end_stay(struct thread *t, u64 now)
+/* The stay off the processor is over at `now`. Returns since when the thread was runnable. */
+static __always_inline u64 end_stay(struct thread *t, struct task_struct *task, u64 clock, u64 now)
 {
-	u64 since = t->since, wake = since;
+	u64 wake = now - runnable_part(t, task, clock, now), blocked = wake - t->since, runnable = now - wake;
 
-	/* Every sleep is ended by a waking. One noted before the switch raced with it. */
-	if (t->state == STATE_BLOCKED && t->wake > since)
-		wake = t->wake > now ? now : t->wake;
 	begin_sums(t);
-	t->off_blocked = wake - since;
-	t->off_runnable = now - wake;
-	t->blocked += t->off_blocked;
-	t->runnable += t->off_runnable;
-	t->off_known = !window_ahead(since); /* the kernel counts a stay that the window cuts from before it */
+	t->blocked += blocked;
+	t->runnable += runnable;
 	t->since = now;
 	end_sums(t);
-	leave_site(t, t->off_blocked, t->off_runnable);
+	leave_site(t, blocked, runnable);
 	return wake;
 }
 
@@ -159,12 +135,12 @@ static __always_inline u64 end_stay(struct thread *t, u64 now)
  */
 
 /* The thread leaves but was not seen to come. `ran`: its time on the processor since. */
-static __always_inline void came_unseen(struct thread *t, u64 ran, u64 now)
+static __always_inline void came_unseen(struct thread *t, struct task_struct *task, u64 ran, u64 clock, u64 now)
 {
 	u64 away = now - t->since;
 
 	count(COUNTER_NOT_SEEN, 1);
-	end_stay(t, ran < away ? now - ran : t->since);
+	end_stay(t, task, clock, ran < away ? now - ran : t->since);
 	t->marks = 0;
 	t->state = STATE_RUNNING;
 }
@@ -188,10 +164,9 @@ static __always_inline void left_unseen(struct thread *t, u64 ran, u64 now)
 #define TAIL_MAX_NS 10000
 
 /* The thread leaves the processor. */
-static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool preempt,
-				       u32 prev_state, u64 now)
+static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool sleeps, u32 prev_state,
+				       u64 clock, u64 now)
 {
-	bool sleeps = !preempt && prev_state;
 	u64 exec = prev->se.sum_exec_runtime;
 	i64 tail;
 
@@ -200,10 +175,9 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 	if (t->exec_unknown || window_ahead(now)) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
-		t->exec_base = t->exec_seen - t->running;
 	}
 	if (t->state != STATE_RUNNING)
-		came_unseen(t, exec - t->exec_seen, now);
+		came_unseen(t, prev, exec - t->exec_seen, clock, now);
 	begin_sums(t);
 	/* Looking for another thread to run is not this one's work any more. */
 	tail = (i64)(now - t->since - (exec - t->exec_seen));
@@ -211,7 +185,6 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 		now -= tail;
 	t->running += now - t->since;
 	t->exec_seen = exec;
-	correct(t, prev);
 	t->since = now;
 	t->wait++;
 	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
@@ -222,11 +195,15 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 	take_early(t, prev, now);
 }
 
+/* A waking may be noted before its sleep has begun: the thread was on its way. */
+#define WAKING_LEAD_NS 2000
+
 /* The thread gets a processor: its stay off the processor is complete. */
-static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 now)
+static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
 	u64 since, wake;
 	u32 flags = 0;
+	bool woken;
 
 	if (now < t->since)
 		now = t->since;
@@ -235,13 +212,16 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	if (window_ahead(now))
 		t->exec_unknown = 1;
 	since = t->since;
-	wake = end_stay(t, now);
+	woken = t->state == STATE_BLOCKED && t->wake + WAKING_LEAD_NS > since;
+	if (t->state == STATE_BLOCKED && !woken && !(t->marks & WAIT_CUT_AT_START))
+		count(COUNTER_WAKING_NOT_SEEN, 1);
+	wake = end_stay(t, next, clock, now);
 	if (now >= t->next_cut)
 		flags |= WAIT_SAMPLED;
 	if (t->marks & WAIT_FIRST)
 		flags |= WAIT_FIRST;
 	if (flags || now - since >= config.slice_min_ns)
-		emit_wait(ctx, t, next, since, wake, now, flags);
+		emit_wait(ctx, t, next, since, wake, now, woken, flags);
 	t->marks = 0;
 	t->state = STATE_RUNNING;
 	advance_cut(t, now);
@@ -250,30 +230,32 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
-	u64 now = 0;
-	struct thread *t = thread_of(prev);
+	u64 clock = queue_clock(prev), now = 0;
+	bool sleeps = !preempt && prev_state;
+	struct thread *t = thread_of(next);
 
+	/* In this order the verifier has least to look at. */
 	if (t) {
-		now = window_now();
+		now = switch_time(clock, sleeps);
+		if (!t->wait)
+			t->since = now;
+		else if (!window_over(now))
+			switch_in(ctx, t, next, clock, now);
+	}
+	t = thread_of(prev);
+	if (t) {
+		if (!now)
+			now = switch_time(clock, sleeps);
 		if (!t->wait) { /* met before its adoption was complete: its accounting begins here */
 			t->start = t->since = now;
 			t->wait = 1;
 		}
 		if (!window_over(now))
-			switch_out(t, prev, preempt, prev_state, now);
+			switch_out(t, prev, sleeps, prev_state, clock, now);
 		if (prev_state & TASK_DEAD) {
 			t->ended = 1;
 			emit_thread(prev, t, now, !window_over(now));
 		}
-	}
-	t = thread_of(next);
-	if (t) {
-		if (!now)
-			now = window_now();
-		if (!t->wait)
-			t->since = now;
-		else if (!window_over(now))
-			switch_in(ctx, t, next, now);
 	}
 	return 0;
 }
@@ -417,7 +399,7 @@ static __always_inline void take_running(void *ctx, bool in_kernel, u64 due)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick, struct hrtimer *timer)
 {
-	if ((u64)timer->function != config.tick_function || bpf_get_prandom_u32() > config.tick_keep)
+	if ((u64)timer->function != places.tick_function || bpf_get_prandom_u32() > config.tick_keep)
 		return 0;
 	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()),
 		     timer->node.expires);

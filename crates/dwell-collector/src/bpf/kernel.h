@@ -79,9 +79,17 @@ struct pt_regs {
 };
 struct sched_info {
 	unsigned long long run_delay;
+	unsigned long long last_queued;
+};
+struct rq {
+	u64 clock;
+};
+struct cfs_rq {
+	struct rq *rq;
 };
 struct sched_entity {
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq;
 };
 typedef struct {
 	unsigned long sig[1];

@@ -17,6 +17,13 @@ struct process_maps {
 const volatile struct Config config SEC(".rodata.config");
 u32 sweep_flags SEC(".data.sweep");
 
+/* Where some functions of the kernel are; a length of 0: not known. Set while the programs are being loaded. */
+struct {
+	u64 tick_function; /* the scheduler's tick */
+	u64 bh_enable_start, bh_enable_len; /* __local_bh_enable_ip: runs softirqs for the thread that calls it */
+	u64 entry_start, entry_len; /* interrupts, exceptions, system calls */
+} places SEC(".data.places");
+
 struct site {
 	u64 ip, sp, arg0;
 	u64 blocked, runnable, max;
@@ -52,14 +59,12 @@ struct thread {
 	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_STACK_TAKEN */
 	u8 waker_kind;
 	u8 waker_named; /* waker_comm is its name */
-	u8 off_known; /* off_blocked and off_runnable are those of the last stay */
-	u8 exec_unknown; /* exec_seen and exec_base are set when it leaves the processor */
+	u8 exec_unknown; /* exec_seen is set when it leaves the processor */
 	u8 dirty;
+	u8 pad;
 
 	u64 running, runnable, blocked;
-	u64 delay_seen, exec_seen; /* the kernel's run_delay and sum_exec_runtime when last read */
-	u64 exec_base; /* its sum_exec_runtime when `running` was 0 */
-	u64 off_blocked, off_runnable; /* the last stay off the processor, as first accounted */
+	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
 
 	u64 start;
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
@@ -69,7 +74,7 @@ struct thread {
 	u32 installs;
 	u32 cut_wait; /* the wait whose waker's stack was taken */
 	u8 ended; /* its last report is out */
-	u8 pad[55];
+	u8 pad2[15];
 	struct site sites[SITE_SLOTS];
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");

@@ -23,25 +23,38 @@ static __always_inline u64 stationary_gap(void)
 	return config.period_ns / 2 + (((u64)(a < b ? a : b) * config.period_ns) >> 32);
 }
 
-/* Moves the next cut past `now`. After eight periods the cuts before are forgotten. */
-static __always_inline void advance_cut(struct thread *t, u64 now)
+/* Moves the next cut past `now`, which it is not. After eight periods the cuts before are forgotten. */
+__noinline int cuts_until(struct thread *t, u64 now)
 {
-	if (now < t->next_cut)
-		return;
+	if (!t)
+		return 0;
 	if (now - t->next_cut < 8 * config.period_ns) {
 		for (int i = 0; i < 20; i++) {
 			t->next_cut += cut_gap();
 			if (t->next_cut > now)
-				return;
+				return 0;
 		}
 	}
 	t->next_cut = now + stationary_gap();
+	return 0;
 }
 
-static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid, u64 now)
+static __always_inline void advance_cut(struct thread *t, u64 now)
+{
+	if (now >= t->next_cut)
+		cuts_until(t, now);
+}
+
+/* Sends the sums of one slot. A function of its own to the verifier, like those below: looked at once. */
+__noinline int emit_site(struct thread *t, u32 slot, u32 tid, u64 now)
 {
 	struct SiteRecord r = {};
+	struct site *s;
 
+	if (!t)
+		return 0;
+	s = &t->sites[slot & (SITE_SLOTS - 1)];
+	s->dirty = 0;
 	r.kind = RECORD_SITE;
 	r.tid = tid;
 	r.time = now;
@@ -57,44 +70,48 @@ static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid,
 	r.operation = s->operation;
 	r.fd_kind = s->fd_kind;
 	r.flags = s->flags;
-	r.slot = s - t->sites;
+	r.slot = slot;
 	send(RECORD_SITE, &r, sizeof(r));
+	return 0;
 }
 
+/* Sends what has changed. */
+__noinline int emit_sites(struct thread *t, u32 tid, u64 now)
+{
+	if (!t)
+		return 0;
+	for (u32 i = 0; i < SITE_SLOTS; i++)
+		if (t->sites[i].dirty)
+			emit_site(t, i, tid, now);
+	return 0;
+}
+
+#define BIT(nr) (1ull << ((nr) & 63))
 /* System calls whose first argument is a file descriptor that tells why they wait: a bit per number. */
+static const u64 calls_on_fd[8] = {
+	[0] = BIT(0) | BIT(1) | /* read, write */
+	      BIT(16) | BIT(17) | BIT(18) | BIT(19) | BIT(20) | /* ioctl, p{read,write}64, readv, writev */
+	      BIT(40), /* sendfile */
+	[1] = BIT(72) | BIT(73) | BIT(74) | BIT(75), /* fcntl (locks), flock, fsync, fdatasync */
+	[3] = BIT(217), /* getdents64 */
+	[4] = BIT(275) | BIT(276) | BIT(277) | BIT(285) | /* splice, tee, sync_file_range, fallocate */
+	      BIT(295) | BIT(296), /* preadv, pwritev */
+	[5] = BIT(327) | BIT(328), /* preadv2, pwritev2 */
+};
+
 static __always_inline bool waits_on_fd(i32 nr)
 {
-	switch (nr) {
-	case 0: case 1: /* read, write */
-	case 16: case 17: case 18: case 19: case 20: /* ioctl, p{read,write}64, readv, writev */
-	case 40: /* sendfile */
-	case 72: /* fcntl (locks) */
-	case 75: case 74: case 73: /* fdatasync, fsync, flock */
-	case 217: case 275: case 276: /* getdents64, splice, tee */
-	case 277: case 285: /* sync_file_range, fallocate */
-	case 295: case 296: case 327: case 328: /* preadv… */
-		return true;
-	}
-	return false;
+	return (u32)nr < 512 && calls_on_fd[((u32)nr >> 6) & 7] & BIT(nr);
 }
 
-static __always_inline u8 fd_kind(struct task_struct *task, u64 fd)
+static __always_inline u8 fd_kind(u64 files, u64 fd)
 {
-	struct files_struct *files = task->files;
-	struct fdtable *fdt;
-	struct file **array, *file;
-	u16 mode;
+	struct fdtable *fdt = BPF_CORE_READ((struct files_struct *)files, fdt);
+	struct file **array = BPF_CORE_READ(fdt, fd), *file;
 
-	if (!files)
+	if (fd >= BPF_CORE_READ(fdt, max_fds) || bpf_probe_read_kernel(&file, sizeof(file), array + fd) || !file)
 		return FD_NONE;
-	fdt = files->fdt;
-	if (!fdt || fd >= fdt->max_fds)
-		return FD_NONE;
-	array = fdt->fd;
-	if (bpf_probe_read_kernel(&file, sizeof(file), array + fd) || !file)
-		return FD_NONE;
-	mode = BPF_CORE_READ(file, f_inode, i_mode);
-	switch (mode & S_IFMT) {
+	switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
 	case S_IFREG: case S_IFBLK: case S_IFDIR: return FD_FILE;
 	case S_IFSOCK: return FD_SOCKET;
 	case S_IFIFO: return FD_PIPE;
@@ -138,81 +155,112 @@ static __always_inline u16 futex_operation(struct pt_regs *regs, i32 nr, bool cu
 	return 0;
 }
 
+/* Where a thread goes to wait. */
+struct place {
+	u64 ip, sp, arg0;
+	u64 hash;
+	u64 files; /* its struct files_struct */
+	u32 tid;
+	i32 nr;
+	u16 operation;
+	u8 flags;
+	u8 sleeps;
+};
+
+/* Same code, same call: only what it waits on may be another file. */
+static __always_inline bool is_there(const struct site *s, const struct place *p)
+{
+	return s->install && s->ip == p->ip && s->sp == p->sp && s->nr == p->nr && s->flags == p->flags &&
+	       s->operation == p->operation;
+}
+
+/* A place that its slot is not of, or not for this file. */
+__noinline int install_site(struct thread *t, const struct place *p, u64 now)
+{
+	u64 bit, *seen;
+	struct site *s;
+	u32 slot;
+	u8 kind;
+
+	if (!t || !p)
+		return 0;
+	slot = (p->hash >> 56) & (SITE_SLOTS - 1);
+	s = &t->sites[slot];
+	kind = p->sleeps && waits_on_fd(p->nr) ? fd_kind(p->files, p->arg0) : FD_NONE;
+	if (is_there(s, p) && !p->operation && kind == s->fd_kind) {
+		s->arg0 = p->arg0;
+		return 0;
+	}
+	if (s->count)
+		emit_site(t, slot, p->tid, now);
+	s->ip = p->ip;
+	s->sp = p->sp;
+	s->nr = p->nr;
+	s->flags = p->flags;
+	s->operation = p->operation;
+	s->arg0 = p->arg0;
+	s->fd_kind = kind;
+	s->blocked = s->runnable = s->count = s->max = 0;
+	s->install = ++t->installs;
+
+	bit = 1ull << ((p->hash >> 40) & 63);
+	seen = &t->seen[(p->hash >> 46) & 3];
+	if (*seen & bit || !p->sleeps)
+		return 0;
+	if (now < t->first_allowed) {
+		count(COUNTER_FIRST_SKIPPED, 1);
+		return 0;
+	}
+	/* Credit for up to 16 stacks gathers while none are taken. */
+	if (t->first_allowed + 16 * FIRST_GAP_NS < now)
+		t->first_allowed = now - 16 * FIRST_GAP_NS;
+	t->first_allowed += FIRST_GAP_NS;
+	*seen |= bit;
+	t->marks |= WAIT_FIRST;
+	return 0;
+}
+
 /* Finds or installs the site the thread goes to wait at. */
 static __always_inline void enter_site(struct thread *t, struct task_struct *task, bool current, bool sleeps,
 				       u32 state, u64 now)
 {
-	u64 ip = 0, sp = 0, arg0 = 0, hash;
-	i32 nr = -1;
-	u16 operation = 0;
-	u8 flags = 0;
+	struct place p = { .tid = task->pid, .nr = -1, .sleeps = sleeps };
 	struct pt_regs *regs;
 	struct site *s;
 
 	if (!sleeps)
-		flags |= SITE_PREEMPTED;
+		p.flags |= SITE_PREEMPTED;
 	else if (state & TASK_UNINTERRUPTIBLE)
-		flags |= SITE_UNINTERRUPTIBLE;
+		p.flags |= SITE_UNINTERRUPTIBLE;
 	else if (state & TASK_STOPPED_OR_TRACED)
-		flags |= SITE_STOPPED;
+		p.flags |= SITE_STOPPED;
 	if (sleeps && BPF_CORE_READ_BITFIELD(task, in_iowait))
-		flags |= SITE_IOWAIT;
+		p.flags |= SITE_IOWAIT;
 	if (task->flags & PF_KTHREAD) {
-		flags |= SITE_KTHREAD;
+		p.flags |= SITE_KTHREAD;
 	} else {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		nr = regs->orig_ax > 0x7fff ? -1 : (i32)regs->orig_ax;
+		p.nr = regs->orig_ax > 0x7fff ? -1 : (i32)regs->orig_ax;
 		if (sleeps) {
-			ip = regs->ip;
-			sp = regs->sp;
-			arg0 = regs->di;
+			p.ip = regs->ip;
+			p.sp = regs->sp;
+			p.arg0 = regs->di;
 			/* Uninterruptible, it waits for memory on its way. */
-			if (!(flags & (SITE_UNINTERRUPTIBLE | SITE_STOPPED)))
-				operation = futex_operation(regs, nr, current, &arg0);
+			if (!(p.flags & (SITE_UNINTERRUPTIBLE | SITE_STOPPED)))
+				p.operation = futex_operation(regs, p.nr, current, &p.arg0);
 		}
 	}
-	hash = ip ^ (sp << 20) ^ (u64)(u32)nr << 40 ^ (u64)flags << 56;
-	if (operation)
-		hash ^= (arg0 << 8) ^ (u64)operation << 44;
-	hash *= 0x9e3779b97f4a7c15ull;
-	t->current = (hash >> 56) & (SITE_SLOTS - 1);
-	s = &t->sites[t->current & (SITE_SLOTS - 1)];
-	if (s->install && s->ip == ip && s->sp == sp && s->nr == nr && s->flags == flags && s->operation == operation &&
-	    (!operation || s->arg0 == arg0)) {
-		if (s->arg0 == arg0 || !waits_on_fd(nr))
-			return;
-		u8 kind = fd_kind(task, arg0);
-		s->arg0 = arg0;
-		if (kind == s->fd_kind)
-			return;
-	}
-	if (s->count)
-		emit_site(t, s, task->pid, now);
-	s->ip = ip;
-	s->sp = sp;
-	s->nr = nr;
-	s->flags = flags;
-	s->operation = operation;
-	s->arg0 = arg0;
-	s->fd_kind = sleeps && waits_on_fd(nr) ? fd_kind(task, arg0) : FD_NONE;
-	s->blocked = s->runnable = s->count = s->max = 0;
-	s->install = ++t->installs;
-	s->dirty = 0;
-
-	u64 bit = 1ull << ((hash >> 40) & 63);
-	u32 word = (hash >> 46) & 3;
-	if (!(t->seen[word] & bit) && sleeps) {
-		if (now < t->first_allowed) {
-			count(COUNTER_FIRST_SKIPPED, 1);
-			return;
-		}
-		/* Credit for up to 16 stacks gathers while none are taken. */
-		if (t->first_allowed + 16 * FIRST_GAP_NS < now)
-			t->first_allowed = now - 16 * FIRST_GAP_NS;
-		t->first_allowed += FIRST_GAP_NS;
-		t->seen[word] |= bit;
-		t->marks |= WAIT_FIRST;
-	}
+	p.hash = p.ip ^ (p.sp << 20) ^ (u64)(u32)p.nr << 40 ^ (u64)p.flags << 56;
+	if (p.operation)
+		p.hash ^= (p.arg0 << 8) ^ (u64)p.operation << 44;
+	p.hash *= 0x9e3779b97f4a7c15ull;
+	/* Read back, so that the verifier does not follow every way to compute it. */
+	*(volatile u8 *)&t->current = (p.hash >> 56) & (SITE_SLOTS - 1);
+	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];
+	if (is_there(s, &p) && (s->arg0 == p.arg0 || (!p.operation && !waits_on_fd(p.nr))))
+		return;
+	p.files = (u64)BPF_CORE_READ(task, files);
+	install_site(t, &p, now);
 }
 
 static __always_inline void leave_site(struct thread *t, u64 blocked, u64 runnable)

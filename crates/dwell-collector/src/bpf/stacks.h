@@ -292,7 +292,7 @@ static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
 }
 
 static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_struct *task, u64 since, u64 wake,
-				      u64 now, u32 flags)
+				      u64 now, bool woken, u32 flags)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 	struct scratch *s = take_scratch(SCRATCH_SWITCH);
@@ -328,7 +328,7 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	r->waker_tid = 0;
 	r->waker_kind = WAKER_NONE;
 	__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
-	if (wake > since && t->wake == wake) {
+	if (woken) {
 		r->waker_tid = t->waker_tid;
 		r->waker_kind = t->waker_kind;
 		if (t->waker_named)
@@ -351,9 +351,9 @@ __noinline int own_softirq(struct scratch *s, u32 n)
 		return 0;
 	for (u32 i = 0; i < MAX_KERNEL_FRAMES; i++) {
 		pc = s->pcs[i];
-		if (i >= n || pc - config.entry_start < config.entry_len)
+		if (i >= n || pc - places.entry_start < places.entry_len)
 			return 0;
-		if (pc - config.bh_enable_start < config.bh_enable_len)
+		if (pc - places.bh_enable_start < places.bh_enable_len)
 			return 1;
 	}
 	return 0;
@@ -437,7 +437,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 
 /* ---- reports of threads ---- */
 
-static __always_inline void emit_site(struct thread *t, struct site *s, u32 tid, u64 now);
+__noinline int emit_sites(struct thread *t, u32 tid, u64 now);
 
 static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t)
 {
@@ -463,13 +463,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	struct ThreadRecord *r;
 	struct site *site;
 
-	for (int i = 0; i < SITE_SLOTS; i++) {
-		site = &t->sites[i];
-		if (site->dirty) {
-			site->dirty = 0;
-			emit_site(t, site, task->pid, now);
-		}
-	}
+	emit_sites(t, task->pid, now);
 	s = take_scratch(ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	if (!s)
 		return;

@@ -21,6 +21,56 @@ static __always_inline u64 window_now(void)
 	return in_window(bpf_ktime_get_boot_ns());
 }
 
+/* What to add to a processor's scheduler clock to have CLOCK_BOOTTIME, ns. */
+struct clock_offset {
+	u64 ns;
+	u64 compared; /* when, by the scheduler's clock; 0: never */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct clock_offset);
+} clock_offsets SEC(".maps");
+
+#define COMPARE_NS 1000000 /* how long an offset is trusted */
+#define STALE_NS (10 * COMPARE_NS) /* and how long, when only late looks are to be had */
+#define DRIFT_SHIFT 11 /* the clocks drift apart by 500 ppm at most (NTP) */
+#define JUMP_NS 100000000 /* more is no late look: one of the clocks stood still while the machine slept */
+
+/* The scheduler's clock, ns, as this processor has last read it for its queue; 0: it cannot be known. */
+static __always_inline u64 queue_clock(struct task_struct *current)
+{
+	if (!bpf_core_field_exists(current->se.cfs_rq) || !bpf_core_field_exists(current->se.cfs_rq->rq))
+		return 0;
+	return current->se.cfs_rq->rq->clock;
+}
+
+/* The instant of a switch: when the scheduler has begun with it. That is the instant from which the kernel counts
+ * too, and reading a clock once more would be half of what accounting for a switch costs. We look at it some
+ * hundred ns late, and later after a preemption or out of an idle processor: there it may be the clock of the
+ * waking. So the least difference to CLOCK_BOOTTIME is the right one, and best seen where a thread goes to sleep. */
+static __always_inline u64 switch_time(u64 clock, bool sleeps)
+{
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	u64 age, ns, more;
+
+	if (!offset || !clock || (!offset->compared && !sleeps))
+		return window_now();
+	age = clock - offset->compared;
+	if (age >= COMPARE_NS && (sleeps || age >= STALE_NS)) {
+		ns = bpf_ktime_get_boot_ns() - clock;
+		more = age >> DRIFT_SHIFT;
+		if (offset->compared && ns - offset->ns > more && ns - offset->ns < JUMP_NS)
+			ns = offset->ns + more;
+		offset->ns = ns;
+		/* The next thread that goes to sleep sets a late look right. */
+		offset->compared = sleeps ? clock : clock - COMPARE_NS;
+	}
+	return in_window(clock + offset->ns);
+}
+
 /* Whether the window has yet to open, or is closed, at an instant by window_now(). */
 static __always_inline bool window_ahead(u64 now)
 {
