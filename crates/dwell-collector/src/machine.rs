@@ -103,6 +103,14 @@ pub fn peak_rss_bytes() -> u64 {
     usage.ru_maxrss as u64 * 1024
 }
 
+/// Threads of the whole system; 0 when it does not say.
+pub fn threads() -> u64 {
+    // "0.43 1.58 3.08 1/80 2127": those that run, of all
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let all = load.split(['/', ' ']).nth(4);
+    all.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
 /// Host name, kernel release, machine name.
 pub fn names() -> [String; 3] {
     let read = |file: &str| {

@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Threads that live already are adopted one after the other, a µs or two each, and all begin with the
 /// window: it opens when that should be done. One that is adopted later begins later.
-const ADOPTION_NS: u64 = 20_000_000;
+fn adoption_ns() -> u64 {
+    10_000_000 + 5_000 * machine::threads()
+}
 
 impl Recorder {
     pub(super) fn adopt(&mut self) -> Result<(), CollectError> {
@@ -52,7 +54,7 @@ impl Recorder {
     fn open_window(&mut self) -> Result<(), CollectError> {
         let mut start_ns = machine::boottime_ns();
         if self.launched.is_none() {
-            start_ns += ADOPTION_NS;
+            start_ns += adoption_ns();
         }
         self.meta.start_ns = start_ns;
         if let Some(duration) = self.options.duration {
