@@ -80,6 +80,9 @@ fn waking_functions(function: &str) -> Vec<String> {
 }
 
 const RIGHT: f64 = 0.99;
+/// The same where the kernel shields some of its threads from eBPF: while they are current, no waking is seen.
+/// Each such waking is counted.
+const SEEN: f64 = 0.97;
 
 /// Wakers of `waits`, with any options.
 fn check_wakers(args: &[&str]) {
@@ -96,6 +99,7 @@ fn check_wakers(args: &[&str]) {
         covered * 100.0
     );
     assert!(covered >= RIGHT, "{covered}");
+    let unseen = recorded.tables.meta.losses["wakers_of_unseen_wakings"];
     let mut checked = 0;
     for thread in &truth.threads {
         for site in &thread.sites {
@@ -107,7 +111,12 @@ fn check_wakers(args: &[&str]) {
             let label = format!("{}: {}", thread.name, site.function);
             assert!(!found.is_empty(), "{label}: no wait was kept");
             let named = share(&found, |s| !s.waker_name.is_empty());
-            assert!(named >= RIGHT, "{label}: {named} of the waits have a waker");
+            let nameless = found.iter().filter(|(_, s)| s.waker_name.is_empty());
+            let nameless = nameless.count() as u64;
+            assert!(
+                named >= RIGHT || (named >= SEEN && nameless <= unseen),
+                "{label}: {named} of the waits have a waker, {nameless} have none; {unseen} were not seen"
+            );
             checked += 1;
             if !site.waker.is_empty() {
                 check_thread_waker(&view, &label, site, &found);

@@ -117,6 +117,10 @@ impl Recorder {
                 "stacks_of_unseen_switches",
                 counters[events::COUNTER_NOT_SEEN as usize],
             ),
+            (
+                "wakers_of_unseen_wakings",
+                counters[events::COUNTER_WAKING_NOT_SEEN as usize],
+            ),
             ("records_without_thread", losses.orphans),
             ("wait_stacks_missing", losses.stacks_missing),
             ("mapping_reports", losses.map_events),

@@ -215,7 +215,11 @@ pub fn lost_beyond_stacks(tables: &Tables) -> Vec<(&str, u64)> {
         .map(|(name, n)| (name.as_str(), *n));
     losses
         .filter(|&(name, n)| {
-            let of_stacks = ["wait_stacks_missing", "stacks_of_unseen_switches"];
+            let of_stacks = [
+                "wait_stacks_missing",
+                "stacks_of_unseen_switches",
+                "wakers_of_unseen_wakings",
+            ];
             n > 0 && !of_stacks.contains(&name)
         })
         .collect()
