@@ -516,6 +516,8 @@ pub struct LockHolder {
     pub times: u64,
     /// Waiting that is charged to these holds, or that began then, ns.
     pub waited_ns: u64,
+    /// Where they let it go, most of the time, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
 }
 
 /// What happened on a lock while somebody waited for it, seen inside the process.
@@ -547,6 +549,50 @@ pub struct ContendedLock {
     pub owners: Vec<LockHolder>,
     /// Who held it when waits began.
     pub held_at_begin: Vec<LockHolder>,
+    /// Who waited, and where.
+    pub waiters: Vec<Waiter>,
+    /// How long threads that are known held it while somebody waited, ns; `away` is a part of it.
+    pub held_ns: u64,
+    /// Where its owners were off the processor while they held it, the longest first.
+    pub away: Vec<LockAway>,
+    /// Time that its owners were blocked, ns: asleep, in I/O, waiting for another lock …
+    pub held_blocked_ns: u64,
+    /// Time that its owners wanted a processor and had none, ns.
+    pub held_runnable_ns: u64,
+    /// When it went from waiter to waiter without getting free.
+    pub convoys: LockConvoys,
+}
+
+/// Like owners of a lock that were off the processor at one stack while they held it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockAway {
+    /// Who: `process/group`.
+    pub group: String,
+    /// `blocked` or `runnable`.
+    pub state: String,
+    /// Why it was blocked; none when it was runnable.
+    pub reason: Option<String>,
+    /// Time, ns; estimated where not every wait was kept one by one.
+    pub time_ns: u64,
+    /// The part of the time that the lock was held.
+    pub share: f64,
+    /// Where, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
+}
+
+/// Convoys of a lock: blocks in which it went from waiter to waiter, and each came back before the queue was empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockConvoys {
+    /// How many.
+    pub count: u64,
+    /// Waiting in them, ns.
+    pub waited_ns: u64,
+    /// How often it was acquired after a wait in the longest of them.
+    pub most_hand_offs: u64,
+    /// How long the longest lasted, ns.
+    pub longest_ns: u64,
+    /// True when most of the waiting is in them.
+    pub dominate: bool,
 }
 
 /// A thread that held a lock in a timeline.

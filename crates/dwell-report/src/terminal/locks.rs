@@ -337,7 +337,7 @@ fn add_lock(page: &mut Page, lock: &LockAnswer) {
         let share = human::percent(waiter.waited_ns, lock.waited_ns);
         let line = format!("  {} waited: {}", right(&share, 7), waiter.group);
         page.line(middle(&line, page.width));
-        add_frames(page, &waiter.frames);
+        add_frames(page, &waiter.frames, INDENT + 4);
     }
     for blame in lock.blame.iter().take(PARTIES) {
         add_blame(page, lock, blame);
@@ -398,22 +398,22 @@ fn add_blame(page: &mut Page, lock: &LockAnswer, blame: &Blame) {
     };
     let line = middle(&line, page.width - 10);
     page.line(format!("  {share} {line}"));
-    add_frames(page, &blame.frames);
+    add_frames(page, &blame.frames, INDENT + 4);
 }
 
 /// The innermost telling functions, in one line: from the one on that uses the lock.
-fn add_frames(page: &mut Page, frames: &[Frame]) {
+pub(super) fn add_frames(page: &mut Page, frames: &[Frame], indent: usize) {
     if frames.is_empty() {
         return;
     }
-    let width = page.width - INDENT - 4;
+    let width = page.width - indent;
     let user = frames
         .iter()
         .position(|f| !f.kernel && !kinds::belongs_to_lock(&f.function));
     let names = telling(&frames[user.unwrap_or(0)..], width);
     let line = wrap(&names, width).swap_remove(0);
     let line = page.dim(&line);
-    page.line(format!("{}{line}", " ".repeat(INDENT + 4)));
+    page.line(format!("{}{line}", " ".repeat(indent)));
 }
 
 fn add_idle(page: &mut Page, answer: &LocksAnswer) {
