@@ -18,6 +18,7 @@ mod kernel_code;
 mod kernel_locks;
 mod kernel_marks;
 mod launch;
+mod lock_owners;
 mod machine;
 mod mapped_file;
 mod modules;

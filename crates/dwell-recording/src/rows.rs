@@ -454,6 +454,31 @@ pub struct SliceRow {
     pub result: String,
 }
 
+/// Kinds of [`EventRow`] whose details a reader takes apart.
+pub mod event {
+    /// A thread waits for a lock when the recording ends: on which word, and who holds it.
+    pub const LOCK_OWNER: &str = "lock_owner";
+    const TIMED: &str = " timed";
+
+    /// The details of [`LOCK_OWNER`].
+    pub fn lock_owner(address: u64, owner_ns_tid: u32, timed: bool) -> String {
+        let timed = if timed { TIMED } else { "" };
+        format!("{address:#x} {owner_ns_tid}{timed}")
+    }
+
+    /// Takes them apart: address of the word, number of the owner in its own PID namespace, whether the
+    /// wait has a timeout.
+    pub fn read_lock_owner(detail: &str) -> Option<(u64, u32, bool)> {
+        let (detail, timed) = match detail.strip_suffix(TIMED) {
+            Some(detail) => (detail, true),
+            None => (detail, false),
+        };
+        let (address, owner) = detail.split_once(' ')?;
+        let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
+        Some((address, owner.parse().ok()?, timed))
+    }
+}
+
 /// A point in time worth keeping.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EventRow {

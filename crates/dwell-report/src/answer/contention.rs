@@ -10,7 +10,6 @@ use dwell_analysis::locks::contention::{self, Away, Contention, Convoys, Holder,
 use dwell_analysis::locks::{Identity, Lock, Locks, Use};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
-use dwell_recording::rows::LockRow;
 use dwell_recording::tables::Tables;
 use std::collections::HashMap;
 
@@ -57,7 +56,7 @@ fn lock(analysis: &Analysis<'_>, waited: &Waited<'_>, of: &Contention) -> Conten
     let waits = waited.0.get(&(row.process, row.address));
     let away = of.held.away.iter().take(HOLDERS);
     ContendedLock {
-        name: name(analysis, row, wanted_by.as_deref()),
+        name: name(analysis, row.process, row.address, wanted_by.as_deref()),
         lock: row.lock,
         address: format!("{:#x}", row.address),
         kind: row.kind.clone(),
@@ -123,21 +122,26 @@ fn holder(analysis: &Analysis<'_>, of: &Holder) -> LockHolder {
 }
 
 /// The variable it lies in; else where it is, and who wants it.
-fn name(analysis: &Analysis<'_>, row: &LockRow, wanted_by: Option<&str>) -> String {
-    let within = row.address..row.address.saturating_add(REACH);
+pub(super) fn name(
+    analysis: &Analysis<'_>,
+    process: u32,
+    address: u64,
+    wanted_by: Option<&str>,
+) -> String {
+    let within = address..address.saturating_add(REACH);
     let mut futexes = analysis.tables.futexes.iter();
     let named = futexes
-        .find(|f| f.process == row.process && within.contains(&f.address) && !f.symbol.is_empty());
+        .find(|f| f.process == process && within.contains(&f.address) && !f.symbol.is_empty());
     if let Some(futex) = named {
-        let word = futex.address - row.address;
+        let word = futex.address - address;
         return match futex.offset.unwrap_or(0).saturating_sub(word) {
             0 => futex.symbol.clone(),
             offset => format!("{}+{offset:#x}", futex.symbol),
         };
     }
     match wanted_by {
-        Some(function) => format!("{:#x} in {function}", row.address),
-        None => format!("{:#x}", row.address),
+        Some(function) => format!("{address:#x} in {function}"),
+        None => format!("{address:#x}"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which locks cost time, and who held others up.
 use super::build::{frame, frames};
 use super::contention::contended;
+use super::deadlocks::deadlocks;
 use super::waits::{name as group_name, party};
 use super::{
     Blame, BlockedBy, CountedProcess, Frame, KernelLockPlace, KernelLocks, LockAnswer, LockCounts,
@@ -62,6 +63,7 @@ impl LocksAnswer {
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
             lock_counts: lock_counts(analysis, &locks),
+            deadlocks: deadlocks(analysis, waits),
             contended: contended(analysis, waits, &locks, options.locks),
             kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, &locks),

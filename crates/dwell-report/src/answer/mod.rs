@@ -4,6 +4,7 @@
 //! `_bytes`), shares between 0 and 1. Lists are ordered, the most important first.
 mod build;
 mod contention;
+mod deadlocks;
 mod locks;
 mod notes;
 mod waits;
@@ -65,6 +66,8 @@ pub struct Answer {
     pub waits_covered_share: f64,
     /// Time that threads waited for locks, ns.
     pub locks_waited_ns: u64,
+    /// Threads that waited for each other's locks when the recording ended.
+    pub deadlocks: Vec<LockDeadlock>,
     /// The locks waited for longest.
     pub locks: Vec<LockAnswer>,
     /// Functions that spun longest, waiting for a lock or for news on a processor.
@@ -378,6 +381,8 @@ pub struct LocksAnswer {
     pub spun: Vec<Spun>,
     /// What was done with all locks; none unless it was counted (`dwell record --locks`).
     pub lock_counts: Option<LockCounts>,
+    /// Threads that waited for each other's locks when the recording ended.
+    pub deadlocks: Vec<LockDeadlock>,
     /// What happened on locks while somebody waited, the longest waited for first (`dwell record --locks`).
     pub contended: Vec<ContendedLock>,
     /// Waits for locks of the kernel; none unless these were recorded (`dwell record --locks`).
@@ -593,6 +598,43 @@ pub struct LockConvoys {
     pub longest_ns: u64,
     /// True when most of the waiting is in them.
     pub dominate: bool,
+}
+
+/// Threads each of which waits for a lock that the next one holds, the last one for one that the first holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockDeadlock {
+    /// The circle; one thread alone waits for a lock that it holds itself.
+    pub threads: Vec<StuckThread>,
+    /// Threads outside of it that wait for locks of those in it, directly or not.
+    pub behind: Vec<LockThread>,
+}
+
+/// A thread that has to do with a lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockThread {
+    /// Its name.
+    pub name: String,
+    /// Its id in its own PID namespace.
+    pub tid: u32,
+}
+
+/// A thread that waits for a lock and will not get it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StuckThread {
+    /// Which.
+    pub thread: LockThread,
+    /// Short name of its process.
+    pub process: String,
+    /// The lock: a variable, else its address.
+    pub lock: String,
+    /// Where the lock is.
+    pub address: String,
+    /// Who holds it.
+    pub held_by: LockThread,
+    /// How long it has waited, ns; none where that is not known.
+    pub waited_ns: Option<u64>,
+    /// Where it waits, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
 }
 
 /// A thread that held a lock in a timeline.

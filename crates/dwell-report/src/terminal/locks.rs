@@ -45,6 +45,7 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
     if let Some(counts) = &answer.lock_counts {
         add_counts(&mut page, counts);
     }
+    super::deadlocks::add_section(&mut page, &answer.deadlocks);
     if answer.locks.is_empty() {
         page.line("");
         page.line("No thread waited for a lock.");
@@ -75,6 +76,7 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
 
 /// The section of the report of everything, when lock waits matter.
 pub(super) fn add_section(page: &mut Page, answer: &Answer) {
+    super::deadlocks::add_section(page, &answer.deadlocks);
     let waited = answer.locks_waited_ns;
     let matters = waited > 0 && (waited as f64) >= REPORTED_SHARE * answer.total.lifetime_ns as f64;
     if matters || answer.lock_counts.is_some() {
