@@ -29,6 +29,7 @@ mod own_code;
 mod perf;
 mod poll;
 mod preload;
+mod priorities;
 mod processes;
 mod programs;
 mod reasons;

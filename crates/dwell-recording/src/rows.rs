@@ -459,6 +459,23 @@ pub mod event {
     /// A thread waits for a lock when the recording ends: on which word, and who holds it.
     pub const LOCK_OWNER: &str = "lock_owner";
     const TIMED: &str = " timed";
+    /// How the scheduler prefers a thread, which is not the usual way, or has changed.
+    pub const PRIORITY: &str = "priority";
+    /// The priority of a thread of which no such row tells.
+    pub const USUAL_PRIORITY: &str = "nice 0";
+
+    /// The details of [`PRIORITY`] as a number: a thread with a higher one runs first, or gets more.
+    pub fn rank(priority: &str) -> Option<i32> {
+        let (class, number) = priority.split_once(' ').unwrap_or((priority, "0"));
+        let number: i32 = number.parse().ok().filter(|n| (-20..100).contains(n))?;
+        match class {
+            "deadline" => Some(1000),
+            "fifo" | "rr" => Some(100 + number),
+            "nice" => Some(-number),
+            "idle" => Some(-100),
+            _ => None,
+        }
+    }
 
     /// The details of [`LOCK_OWNER`].
     pub fn lock_owner(address: u64, owner_ns_tid: u32, timed: bool) -> String {

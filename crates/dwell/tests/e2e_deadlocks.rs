@@ -59,6 +59,12 @@ fn assert_like(answer: &LocksAnswer, truth: &BTreeMap<u32, (String, u32)>) {
     }
 }
 
+/// How many threads of a program wait for locks.
+fn told_waiters(args: &[&str]) -> usize {
+    let count: usize = args[1].parse().expect("a number");
+    count - usize::from(args[0] == "chain")
+}
+
 /// Begins, records for a while when it is in its deadlock, and returns what was recorded and the truth.
 fn recorded(scratch: &Scratch, args: &[&str], options: &[&str]) -> (Recorded, Value) {
     let mut target = Puppet::start("deadlock", args);
@@ -76,13 +82,12 @@ fn recorded(scratch: &Scratch, args: &[&str], options: &[&str]) -> (Recorded, Va
 #[test]
 #[ignore = "needs root"]
 fn a_deadlock_that_began_before_is_found() {
-    let rings: [&[&str]; 6] = [
+    let rings: [&[&str]; 5] = [
         &["ring", "2"],
         &["ring", "3"],
         &["ring", "2", "recursive"],
         &["ring", "2", "errorcheck"],
         &["ring", "2", "robust"],
-        &["ring", "3", "inherit"],
     ];
     for args in rings {
         for options in [&[][..], &["--locks"]] {
@@ -124,17 +129,27 @@ fn a_thread_that_waits_for_itself_is_found() {
 #[test]
 #[ignore = "needs root"]
 fn what_only_looks_like_a_deadlock_is_none() {
-    for args in [["timed", "2"], ["timed", "3"], ["chain", "3"]] {
+    let seeming: [&[&str]; 4] = [
+        &["timed", "2"],
+        &["timed", "3"],
+        &["chain", "3"],
+        // The kernel lets no circle of these come about.
+        &["chain", "3", "inherit"],
+    ];
+    for args in seeming {
         for options in [&[][..], &["--locks"]] {
             println!("{args:?} {options:?}");
             let scratch = Scratch::new();
-            let (recorded, _) = recorded(&scratch, &args, options);
+            let (recorded, _) = recorded(&scratch, args, options);
             let answer = answer_of(&recorded.path);
             assert!(answer.deadlocks.is_empty(), "{:?}", answer.deadlocks);
             // They were seen to wait, and for whom.
             let owners = recorded.tables.events.iter();
             let owners = owners.filter(|e| e.kind == "lock_owner").count();
-            assert!(owners >= 2, "{owners}");
+            // A wait with a timeout that letting go has interrupted goes on under another number.
+            if args[0] == "chain" || options.is_empty() {
+                assert_eq!(owners, told_waiters(args), "{args:?}");
+            }
         }
     }
 }

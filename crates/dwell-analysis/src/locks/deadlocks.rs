@@ -1,7 +1,7 @@
 //! Deadlocks: threads that wait for each other's locks when a recording ends.
 //!
 //! Who holds a lock that a thread waits for at the end is what the lock itself said then (event `lock_owner`), else
-//! what its last block tells (table `lock_blocks`). A wait with a timeout is none for ever. Locks that do not say
+//! what its last block tells (table `lock_blocks`), also of a process that was ended. A wait with a timeout is none for ever. Locks that do not say
 //! who holds them (normal mutexes of musl, those of Rust, Go and Java) are never part of what is found.
 use super::contention::threads::Threads;
 use super::sites::{self, Site};
@@ -124,8 +124,7 @@ fn by_words(
             let owner = says_owner(site, owner)
                 .then(|| threads.position(process, owner, time_ns))
                 .flatten()?;
-            let last =
-                last_wait(analysis, waits, thread).filter(|w| w.site as usize == site.position);
+            let last = last_wait(waits, thread).filter(|w| w.site as usize == site.position);
             let stuck = Stuck {
                 thread,
                 process,
@@ -151,10 +150,8 @@ fn says_owner(site: &Site, owner: u32) -> bool {
 }
 
 /// The last wait that a thread is known to have been in.
-fn last_wait<'w>(analysis: &Analysis<'_>, waits: &'w Waits, thread: usize) -> Option<&'w Wait> {
-    let last = waits.of_thread(thread).last()?;
-    let is_open = last.end_ns >= analysis.tables.threads[thread].until_ns;
-    is_open.then_some(last)
+fn last_wait(waits: &Waits, thread: usize) -> Option<&Wait> {
+    waits.of_thread(thread).last()
 }
 
 fn path(analysis: &Analysis<'_>, wait: &Wait) -> Option<PathId> {
@@ -190,7 +187,7 @@ fn by_blocks(
         let thread = threads.position(row.process, row.ns_tid, end_ns)?;
         let owner = threads.position(row.process, *holders.get(&row.lock)?, end_ns)?;
         let address = *addresses.get(&row.lock)?;
-        let last = last_wait(analysis, waits, thread)?;
+        let last = last_wait(waits, thread)?;
         let site = &tables.sites[last.site as usize];
         let futex = tables
             .futexes

@@ -43,6 +43,7 @@ impl Recorder {
         self.end_ns = self.end_ns.min(machine::boottime_ns());
         self.programs.set_window(self.meta.start_ns, self.end_ns)?;
         self.take_lock_owners();
+        self.take_priorities(true);
         // A recorder that was kept waiting may find the ring full: the last reports need room.
         self.pump()?;
         self.programs.sweep(SWEEP_ALL)?;

@@ -3,10 +3,12 @@ use super::build::frames;
 use super::locks::waiters;
 use super::waits::name as group_name;
 use super::{
-    ContendedLock, LockAway, LockConvoys, LockHolder, LockSpread, LockTimeline, TimelineOwner,
-    TimelinePart,
+    ContendedLock, LockAway, LockConvoys, LockHolder, LockInversion, LockSpread, LockTimeline,
+    TimelineOwner, TimelinePart,
 };
-use dwell_analysis::locks::contention::{self, Away, Contention, Convoys, Holder, Spread};
+use dwell_analysis::locks::contention::{
+    self, Away, Contention, Convoys, Holder, Inversion, Spread,
+};
 use dwell_analysis::locks::{Identity, Lock, Locks, Use};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
@@ -25,10 +27,11 @@ pub(super) fn contended(
     locks: &Locks,
     limit: usize,
 ) -> Vec<ContendedLock> {
-    let all = contention::contention(analysis, waits);
+    let mut told = contention::most_waited(analysis);
+    told.truncate(limit);
     let waited = Waited::of(locks);
-    let told = all.iter().take(limit);
-    told.map(|c| lock(analysis, &waited, c)).collect()
+    let told = contention::contention(analysis, waits, &told);
+    told.iter().map(|c| lock(analysis, &waited, c)).collect()
 }
 
 /// What futex waits tell of locks, by process and address.
@@ -77,6 +80,22 @@ fn lock(analysis: &Analysis<'_>, waited: &Waited<'_>, of: &Contention) -> Conten
         held_blocked_ns: of.held.away_ns(|state| state.reason().is_some()),
         held_runnable_ns: of.held.away_ns(|state| state == State::Runnable),
         convoys: convoys(&of.convoys, &of.waits),
+        inversions: of
+            .inversions
+            .iter()
+            .take(HOLDERS)
+            .map(|i| inversion(analysis, i))
+            .collect(),
+    }
+}
+
+fn inversion(analysis: &Analysis<'_>, of: &Inversion) -> LockInversion {
+    LockInversion {
+        waiter: group_name(analysis, of.waiter),
+        waiter_priority: of.waiter_priority.clone(),
+        owner: group_name(analysis, of.owner),
+        owner_priority: of.owner_priority.clone(),
+        waited_ns: of.waited_ns,
     }
 }
 
@@ -145,22 +164,38 @@ pub(super) fn name(
     }
 }
 
+/// The longest waited for of the locks that are meant, see [`LockTimeline::build`].
+fn find(analysis: &Analysis<'_>, wanted: &str) -> Option<ContendedLock> {
+    /// As many are named at a time.
+    const NAMED: usize = 1000;
+    let rows = &analysis.tables.locks;
+    let is_exact = |position: &&usize| {
+        let row = &rows[**position];
+        format!("{:#x}", row.address) == wanted || row.lock.to_string() == wanted
+    };
+    let waits = Waits::of(analysis.tables, &analysis.index);
+    let locks = Locks::of(analysis, &waits);
+    let waited = Waited::of(&locks);
+    let told = |positions: &[usize]| contention::contention(analysis, &waits, positions);
+    let all = contention::most_waited(analysis);
+    if let Some(position) = all.iter().find(is_exact) {
+        let exact = told(&[*position]);
+        return exact.first().map(|c| lock(analysis, &waited, c));
+    }
+    all.chunks(NAMED).find_map(|some| {
+        let some = told(some);
+        let mut some = some.iter().map(|c| lock(analysis, &waited, c));
+        some.find(|l| l.name.contains(wanted))
+    })
+}
+
 impl LockTimeline {
     /// One lock over time, in so many parts. `wanted` is a part of its name, its address (`0x…`) or its number;
     /// of several the one that was waited for longest. None where nobody waited for such a lock.
     pub fn build(tables: &Tables, wanted: &str, parts: usize) -> Option<LockTimeline> {
         let analysis = Analysis::of(tables);
-        let waits = Waits::of(tables, &analysis.index);
-        let locks = Locks::of(&analysis, &waits);
-        let waited = Waited::of(&locks);
-        let all = contention::contention(&analysis, &waits);
-        let locks = all.iter().map(|c| (c.lock, lock(&analysis, &waited, c)));
-        let is_exact = |l: &ContendedLock| l.address == wanted || l.lock.to_string() == wanted;
-        let mut locks: Vec<(usize, ContendedLock)> = locks
-            .filter(|(_, l)| is_exact(l) || l.name.contains(wanted))
-            .collect();
-        locks.sort_by_key(|(_, l)| !is_exact(l));
-        let (position, lock) = locks.into_iter().next()?;
+        let lock = find(&analysis, wanted)?;
+        let position = tables.locks.iter().position(|l| l.lock == lock.lock)?;
         let found = contention::timeline(&analysis, &tables.locks[position], parts)?;
         let share = |ns: u64| ns as f64 / found.cell_ns as f64;
         let owner = |o: &contention::TimelineOwner| TimelineOwner {

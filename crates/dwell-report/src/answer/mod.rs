@@ -566,6 +566,23 @@ pub struct ContendedLock {
     pub held_runnable_ns: u64,
     /// When it went from waiter to waiter without getting free.
     pub convoys: LockConvoys,
+    /// Who waited while somebody held it that the scheduler prefers less, the longest first.
+    pub inversions: Vec<LockInversion>,
+}
+
+/// Like threads that waited while others held the lock which the scheduler prefers less.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockInversion {
+    /// Who waited: `process/group`.
+    pub waiter: String,
+    /// How it is preferred: `nice 0`, `fifo 10`, `rr 10`, `idle`, `deadline`.
+    pub waiter_priority: String,
+    /// Who held the lock.
+    pub owner: String,
+    /// How it is preferred.
+    pub owner_priority: String,
+    /// Waiting, ns.
+    pub waited_ns: u64,
 }
 
 /// Like owners of a lock that were off the processor at one stack while they held it.

@@ -86,7 +86,8 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         let share = human::percent(waiter.waited_ns, waited);
         add_party(page, &share, "waited:", &waiter.group, &waiter.frames);
     }
-    for holder in lock.owners.iter().take(HOLDERS) {
+    let blamed = lock.owners.iter().filter(|h| h.waited_ns > 0);
+    for holder in blamed.take(HOLDERS) {
         let share = human::percent(holder.waited_ns, wait.sum_ns);
         add_party(page, &share, "held by", &told(holder), &holder.frames);
     }
@@ -97,6 +98,12 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         };
         let share = human::share(away.share);
         add_party(page, &share, &what, &away.group, &away.frames);
+    }
+    for inversion in lock.inversions.iter().take(HOLDERS) {
+        let share = human::percent(inversion.waited_ns, wait.sum_ns);
+        let what = format!("priority inversion: {} waited,", inversion.waiter_priority);
+        let owner = format!("{} ({}) held it", inversion.owner, inversion.owner_priority);
+        add_party(page, &share, &what, &owner, &[]);
     }
     let facts = page.dim(&facts(lock).join(" · "));
     page.wrapped(&facts, PARTY, PARTY);

@@ -7,6 +7,7 @@ use crate::answer::{
     Answer, Blame, CountedProcess, Frame, LockAnswer, LockCounts, LocksAnswer, Party, Spun,
 };
 use crate::human;
+use crate::missed;
 use crate::shorten::{middle, one_line, shorten};
 use dwell_analysis::locks::kinds;
 use dwell_analysis::{Reason, State};
@@ -153,7 +154,10 @@ fn add_counts(page: &mut Page, counts: &LockCounts) {
 fn shortcomings(process: &CountedProcess) -> Vec<String> {
     let mut found = Vec::new();
     if !process.missed.is_empty() {
-        found.push(format!("not counted: {}.", process.missed.join("; ")));
+        found.push(format!(
+            "not counted: {}.",
+            missed::in_short(&process.missed).join("; ")
+        ));
     }
     if process.forgotten > 0 {
         found.push(format!(

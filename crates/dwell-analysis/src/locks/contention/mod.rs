@@ -1,5 +1,6 @@
 //! What happened on locks while somebody waited (table `lock_blocks`), by lock, and one lock over time.
 mod convoys;
+mod inversions;
 mod owners;
 pub(in crate::locks) mod threads;
 mod timeline;
@@ -10,6 +11,8 @@ use crate::names::{FunctionId, PathId};
 use crate::waits::Waits;
 pub use convoys::Convoys;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part};
+pub use inversions::Inversion;
+use inversions::Priorities;
 use owners::Releases;
 pub use owners::{Away, Held};
 use rustc_hash::FxHashMap;
@@ -91,31 +94,56 @@ pub struct Contention {
     pub held: Held,
     /// When it went from waiter to waiter.
     pub convoys: Convoys,
+    /// Who waited while somebody held it that the scheduler prefers less, the longest first.
+    pub inversions: Vec<Inversion>,
 }
 
-/// Every lock that somebody waited for, the longest waited for first.
-pub fn contention(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Contention> {
-    let mut by_lock: FxHashMap<u32, Vec<&LockBlockRow>> = FxHashMap::default();
+/// The locks that somebody waited for, the longest waited for first: by position in `locks`.
+pub fn most_waited(analysis: &Analysis<'_>) -> Vec<usize> {
+    let mut waited: FxHashMap<u32, u64> = FxHashMap::default();
     for row in &analysis.tables.lock_blocks {
-        by_lock.entry(row.lock).or_default().push(row);
+        let sum = waited.entry(row.lock).or_default();
+        if row.part == block_part::WAIT {
+            add(sum, lasted(row).unwrap_or(0));
+        }
+    }
+    let locks = analysis.tables.locks.iter().enumerate();
+    let mut found: Vec<(u64, usize)> = locks
+        .filter_map(|(position, lock)| Some((waited.remove(&lock.lock)?, position)))
+        .collect();
+    found.sort_unstable_by_key(|(ns, position)| (Reverse(*ns), *position));
+    found.into_iter().map(|(_, position)| position).collect()
+}
+
+/// What happened on the locks at these positions in `locks`, in their order.
+pub fn contention(analysis: &Analysis<'_>, waits: &Waits, positions: &[usize]) -> Vec<Contention> {
+    let number = |position: &usize| analysis.tables.locks[*position].lock;
+    let places: FxHashMap<u32, usize> = positions.iter().map(number).zip(0..).collect();
+    let mut rows: Vec<(usize, Vec<&LockBlockRow>)> =
+        positions.iter().map(|p| (*p, Vec::new())).collect();
+    for row in &analysis.tables.lock_blocks {
+        if let Some(place) = places.get(&row.lock) {
+            rows[*place].1.push(row);
+        }
     }
     let threads = Threads::of(analysis);
-    let locks = analysis.tables.locks.iter().enumerate();
-    let rows: Vec<(usize, Vec<&LockBlockRow>)> = locks
-        .filter_map(|(position, lock)| Some((position, by_lock.remove(&lock.lock)?)))
-        .collect();
-    let positions: Vec<usize> = rows.iter().map(|(lock, _)| *lock).collect();
-    let releases = Releases::of(analysis, waits, &positions);
+    let releases = Releases::of(analysis, waits, positions);
     let mut held = owners::held(analysis, waits, &threads, &rows);
-    let mut found: Vec<Contention> = rows
-        .iter()
+    let priorities = Priorities::of(analysis);
+    let inversions = |lock: usize, rows: &[&LockBlockRow]| {
+        priorities.inversions(analysis, &threads, &analysis.tables.locks[lock], rows)
+    };
+    rows.iter()
         .map(|(lock, rows)| Contention {
             held: held.remove(lock).unwrap_or_default(),
+            inversions: inversions(*lock, rows),
             ..one(analysis, &threads, &releases, *lock, rows)
         })
-        .collect();
-    found.sort_by_key(|c| (Reverse(c.waits.sum_ns), c.lock));
-    found
+        .collect()
+}
+
+fn lasted(row: &LockBlockRow) -> Option<u64> {
+    row.end_ns?.checked_sub(row.start_ns?)
 }
 
 type Key = (Option<usize>, Option<FunctionId>);
@@ -132,7 +160,6 @@ fn one(
         let is_known = row.end != block_end::UNSEEN && row.end != block_end::OPEN;
         row.end_ns?.checked_sub(row.start_ns?).filter(|_| is_known)
     };
-    let lasted = |row: &LockBlockRow| row.end_ns?.checked_sub(row.start_ns?);
     let mut owners: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
     // Who has a lock has one place for it in a block, mostly.
     let mut places: FxHashMap<(u32, u32), u32> = FxHashMap::default();
@@ -184,6 +211,7 @@ fn one(
         found: sorted(found, path),
         held: Held::default(),
         convoys: Convoys::of(rows),
+        inversions: Vec::new(),
     }
 }
 
@@ -212,8 +240,8 @@ mod tests {
     use crate::state::{Reason, State};
     use dwell_recording::Tables;
     use dwell_recording::rows::{
-        FrameRow, FutexRow, LockRow, ProcessRow, SiteRow, SiteTimeRow, SliceRow, StackRow,
-        SymbolRow, ThreadRow,
+        EventRow, FrameRow, FutexRow, LockRow, ProcessRow, SiteRow, SiteTimeRow, SliceRow,
+        StackRow, SymbolRow, ThreadRow, event,
     };
 
     /// `(part, thread, start, end, how, owner, blamed, unclaimed)` in one block.
@@ -308,7 +336,8 @@ mod tests {
     ];
 
     fn contended(analysis: &Analysis<'_>) -> Vec<Contention> {
-        contention(analysis, &Waits::of(analysis.tables, &analysis.index))
+        let waits = Waits::of(analysis.tables, &analysis.index);
+        contention(analysis, &waits, &most_waited(analysis))
     }
 
     #[test]
@@ -444,6 +473,39 @@ mod tests {
         let analysis = Analysis::of(&tables);
         let lock = contended(&analysis).remove(0);
         assert_eq!(lock.held.away_ns(|_| true), lock.held.held_ns);
+    }
+
+    #[test]
+    fn waiting_for_one_that_is_preferred_less_is_an_inversion() {
+        let mut tables = tables(&PARTS);
+        let mut prefer = |thread: u32, time_ns: u64, how: &str| {
+            tables.events.push(EventRow {
+                time_ns,
+                thread: Some(thread),
+                kind: event::PRIORITY.into(),
+                detail: how.into(),
+            });
+        };
+        prefer(10, 1_500, "nice 19");
+        prefer(12, 1_000, "fifo 3");
+        prefer(12, 4_000, "idle");
+        let found = |tables: &Tables| -> Vec<_> {
+            let analysis = Analysis::of(tables);
+            let found = contended(&analysis).remove(0).inversions.into_iter();
+            let told = |i: Inversion| (i.waiter_priority, i.owner_priority, i.waited_ns);
+            found.map(told).collect()
+        };
+        let wanted = [
+            // From 1000 to 2000 a usual one waited for one that is nice, from 1500 on also another.
+            ("nice 0", "nice 19", 1_000),
+            ("fifo 3", "nice 19", 500),
+            // From 2100 to 2500 that waited for a usual one.
+            ("fifo 3", "nice 0", 400),
+        ];
+        let wanted = wanted.map(|(w, o, ns)| (w.to_owned(), o.to_owned(), ns));
+        assert_eq!(found(&tables), wanted);
+        tables.locks[0].mutex_type = "normal inherit".into();
+        assert_eq!(found(&tables), []);
     }
 
     #[test]

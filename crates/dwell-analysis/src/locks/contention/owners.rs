@@ -2,7 +2,7 @@
 use super::threads::Threads;
 use crate::analysis::Analysis;
 use crate::locks::{add, sites};
-use crate::names::{FunctionId, PathId, StackRef};
+use crate::names::{CUT_SHORT, FunctionId, PathId, StackRef};
 use crate::state::State;
 use crate::waits::{Waits, site_reason};
 use crate::wakers::waker_path;
@@ -74,7 +74,8 @@ impl Releases {
         Releases { paths }
     }
 
-    /// Where threads like this let the lock go, for most of the waiting; in a function, where one is known.
+    /// Where threads like this let the lock go, for most of the waiting; in a function, where one is known; by
+    /// stacks that are whole, where there are any.
     pub fn path(
         &self,
         analysis: &Analysis<'_>,
@@ -85,7 +86,11 @@ impl Releases {
         let paths = self.paths.get(&(lock, label))?;
         let fits = |path: PathId| function.is_none_or(|f| analysis.names.path(path).contains(&f));
         let fitting = paths.iter().filter(|(path, _)| fits(**path));
-        let (path, _) = fitting.max_by_key(|(path, ns)| (**ns, **path))?;
+        let is_whole = |path: PathId| {
+            let outermost = analysis.names.path(path).first();
+            outermost.is_some_and(|f| !analysis.names.function(*f).name.starts_with(CUT_SHORT))
+        };
+        let (path, _) = fitting.max_by_key(|(path, ns)| (is_whole(**path), **ns, **path))?;
         Some(*path)
     }
 }
