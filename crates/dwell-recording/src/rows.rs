@@ -3,6 +3,7 @@
 //! All times are nanoseconds of CLOCK_BOOTTIME; durations are nanoseconds. Ids are dense and valid
 //! within one recording only. A table is the union of its segments; where a table has a key
 //! (`processes`, `threads`), a later row replaces an earlier one with the same key.
+use crate::word::Word;
 use serde::{Deserialize, Serialize};
 
 /// A process (thread group) that was seen. Key: `process`.
@@ -341,7 +342,7 @@ pub struct LockBlockRow {
     /// `locks.lock`.
     pub lock: u32,
     /// See [`block_part`].
-    pub part: String,
+    pub part: Word,
     /// Of a hold and a wait: whose, by the thread id in its own PID namespace (`threads.ns_tid`); 0 when
     /// nothing tells.
     pub ns_tid: u32,
@@ -351,7 +352,7 @@ pub struct LockBlockRow {
     /// When it ended, or up to when it is known. None for a hold whose end nobody saw.
     pub end_ns: Option<u64>,
     /// See [`block_end`].
-    pub end: String,
+    pub end: Word,
     /// Of a wait: who held the lock when it began, as `ns_tid`; 0 when the lock did not tell.
     pub owner_ns_tid: u32,
     /// `frames.frame` of the call that acquired the lock, or wanted it; none when not seen.

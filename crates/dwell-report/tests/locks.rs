@@ -159,11 +159,11 @@ fn blocks(process: u32, tables: &Tables) -> Vec<LockBlockRow> {
         let row = |part: &str, ns_tid, start_ns, end_ns, end: &str| LockBlockRow {
             block,
             process,
-            part: part.to_owned(),
+            part: part.into(),
             ns_tid,
             start_ns,
             end_ns: Some(end_ns),
-            end: end.to_owned(),
+            end: end.into(),
             queue: u32::from(part != "hold"),
             frame: Some(tables.frames[0].frame),
             ..LockBlockRow::default()
