@@ -1,5 +1,5 @@
 //! Priority inversion: threads that waited while one that the scheduler prefers less held the lock.
-use super::owners::first_waits;
+use super::owners::Begins;
 use super::threads::Threads;
 use crate::analysis::Analysis;
 use crate::locks::add;
@@ -63,12 +63,12 @@ impl<'t> Priorities<'t> {
         if self.of_thread.is_empty() || lends {
             return Vec::new();
         }
-        let begins = first_waits(rows);
+        let begins = Begins::of(rows);
         let holds = rows.iter().filter(|r| r.part == block_part::HOLD);
         let mut holds: Vec<(u64, u64, usize)> = holds
             .filter(|h| h.end != block_end::UNSEEN)
             .filter_map(|hold| {
-                let begin = hold.start_ns.or_else(|| begins.get(&hold.block).copied())?;
+                let begin = begins.of_hold(hold)?;
                 let owner = threads.position(hold.process, hold.ns_tid, begin)?;
                 Some((begin, hold.end_ns?, owner))
             })

@@ -431,9 +431,9 @@ mod tests {
         let stays = [
             (11, "lock", true, 1_000, 1_050, 50, Some(10)),
             (11, "io", false, 2_000, 600, 300, None),
-            (11, "", false, 3_900, 0, 400, None),
+            (11, "", false, 3_900, 0, 100, None),
             (12, "lock", true, 1_500, 900, 0, Some(11)),
-            (12, "sleep", false, 4_000, 2_000, 0, None),
+            (12, "sleep", false, 4_500, 500, 0, None),
         ];
         add_away(&mut tables, &stays);
         let analysis = Analysis::of(&tables);
@@ -462,6 +462,33 @@ mod tests {
         ];
         assert_eq!(away, wanted);
         assert_eq!(lock.held.away_ns(|s| s.reason().is_some()), 1_000);
+    }
+
+    /// A thread that took the lock between two others is not taken to have had it all the time.
+    #[test]
+    fn of_holds_without_a_begin_only_the_first_counts() {
+        let mut parts = PARTS.to_vec();
+        parts.insert(4, ("hold", 12, None, 4_400, "released", 0, 0, 0));
+        let lock = |parts: &[Part]| {
+            let tables = tables(parts);
+            contended(&Analysis::of(&tables)).remove(0).held.held_ns
+        };
+        assert_eq!(lock(&parts), lock(&PARTS));
+    }
+
+    /// A clock that is a little ahead makes a wait before the hold reach into it.
+    #[test]
+    fn waits_next_to_a_hold_are_not_in_it() {
+        let mut tables = tables(&PARTS);
+        add_away(
+            &mut tables,
+            &[
+                (11, "poll", false, 1_000, 1_000, 200, None),
+                (11, "poll", false, 3_950, 1_000, 0, None),
+            ],
+        );
+        let analysis = Analysis::of(&tables);
+        assert_eq!(contended(&analysis).remove(0).held.away, []);
     }
 
     #[test]

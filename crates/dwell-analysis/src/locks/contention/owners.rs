@@ -15,6 +15,9 @@ use std::collections::BTreeMap;
 /// third and the fourth.
 const WORDS: u64 = 16;
 
+/// What the times of locks and those of waits may differ by.
+const SKEW_NS: u64 = 20_000;
+
 /// Like owners that were off the processor at one stack while they held a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away {
@@ -31,7 +34,8 @@ pub struct Away {
 /// What owners did while they held a lock, in blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// How long it was held by threads that are known, from the first wait of a block on, ns.
+    /// How long it was held by threads that are known, from the first wait of a block on, by holds whose begin is
+    /// known, ns.
     pub held_ns: u64,
     /// What of that they were off the processor, the longest first.
     pub away: Vec<Away>,
@@ -129,8 +133,22 @@ struct Extent {
     thread: usize,
     start_ns: u64,
     end_ns: u64,
+    /// Whether it began before that, or had not ended then.
+    is_cut: bool,
     /// Position in `locks`.
     lock: usize,
+}
+
+impl Extent {
+    /// Whether a thread was off the processor while it held the lock: it takes a lock and lets it go while it runs,
+    /// so such a stay lies in the hold, as exactly as two clocks agree, or reaches to where it is cut.
+    fn has(&self, from_ns: u64, until_ns: u64) -> bool {
+        let common = until_ns
+            .min(self.end_ns)
+            .saturating_sub(from_ns.max(self.start_ns));
+        let is_most = common > 0 && common >= (until_ns - from_ns) / 2;
+        is_most || self.is_cut && common >= SKEW_NS
+    }
 }
 
 /// What owners did while they held locks, by position in `locks`; `rows` are those of each.
@@ -195,12 +213,10 @@ fn add_extents(
     lock: usize,
     rows: &[&LockBlockRow],
 ) {
-    // A hold that began before anyone waited counts from there on.
-    let begins = first_waits(rows);
+    let begins = Begins::of(rows);
     let holds = rows.iter().filter(|r| r.part == block_part::HOLD);
     for hold in holds.filter(|h| h.end != block_end::UNSEEN) {
-        let begin = hold.start_ns.or_else(|| begins.get(&hold.block).copied());
-        let (Some(start_ns), Some(end_ns)) = (begin, hold.end_ns) else {
+        let (Some(start_ns), Some(end_ns)) = (begins.of_hold(hold), hold.end_ns) else {
             continue;
         };
         let thread = threads.position(hold.process, hold.ns_tid, start_ns);
@@ -211,20 +227,43 @@ fn add_extents(
                 thread,
                 start_ns,
                 end_ns,
+                is_cut: hold.start_ns.is_none() || hold.end == block_end::OPEN,
                 lock,
             });
         }
     }
 }
 
-/// When the first waiter of each block came.
-pub(super) fn first_waits(rows: &[&LockBlockRow]) -> FxHashMap<u32, u64> {
-    let mut begins: FxHashMap<u32, u64> = FxHashMap::default();
-    for wait in rows.iter().filter(|r| r.part == block_part::WAIT) {
-        let begin = begins.entry(wait.block).or_insert(u64::MAX);
-        *begin = (*begin).min(wait.start_ns.unwrap_or(u64::MAX));
+/// When holds began, as far as it can be known.
+pub(super) struct Begins {
+    /// By block: when the first waiter came, and when the first hold ended.
+    of_block: FxHashMap<u32, (u64, u64)>,
+}
+
+impl Begins {
+    /// Of the blocks of one lock.
+    pub fn of(rows: &[&LockBlockRow]) -> Begins {
+        let mut of_block: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+        for row in rows {
+            let (wait, end) = of_block.entry(row.block).or_insert((u64::MAX, u64::MAX));
+            if row.part == block_part::WAIT {
+                *wait = (*wait).min(row.start_ns.unwrap_or(u64::MAX));
+            } else if row.part == block_part::HOLD {
+                *end = (*end).min(row.end_ns.unwrap_or(0));
+            }
+        }
+        Begins { of_block }
     }
-    begins
+
+    /// A hold that a block begins with counts from the first wait on. Of a thread that took the lock between two
+    /// others, without a wait, nothing tells since when.
+    pub fn of_hold(&self, hold: &LockBlockRow) -> Option<u64> {
+        let first = || {
+            let (wait, end) = self.of_block.get(&hold.block)?;
+            (hold.end_ns == Some(*end)).then_some(*wait)
+        };
+        hold.start_ns.or_else(first)
+    }
 }
 
 type AwayKey = (usize, State, Option<PathId>);
@@ -295,7 +334,7 @@ impl Stays {
                 0 => (1, 1),
                 blocked => (self.charged[*position as usize], blocked),
             };
-            for extent in &open {
+            for extent in open.iter().filter(|e| e.has(*start_ns, end_ns)) {
                 let within = |from: u64, until: u64| {
                     let ns = until
                         .min(extent.end_ns)

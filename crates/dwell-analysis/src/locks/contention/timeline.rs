@@ -1,5 +1,5 @@
 //! One lock over time.
-use super::owners::first_waits;
+use super::owners::Begins;
 use super::threads::Threads;
 use crate::analysis::Analysis;
 use crate::locks::add;
@@ -57,8 +57,7 @@ pub fn timeline(analysis: &Analysis<'_>, lock: &LockRow, cells: usize) -> Option
         cells: vec![TimelineCell::default(); cells],
         owners: Vec::new(),
     };
-    // A hold that began before anyone waited is drawn from there on.
-    let begins = first_waits(&rows);
+    let begins = Begins::of(&rows);
     for wait in rows.iter().filter(|r| r.part == block_part::WAIT) {
         timeline.spread(wait.start_ns, wait.end_ns, |cell, _, ns| {
             add(&mut cell.waited_ns, ns)
@@ -68,8 +67,7 @@ pub fn timeline(analysis: &Analysis<'_>, lock: &LockRow, cells: usize) -> Option
     let mut held: Vec<FxHashMap<u32, u64>> = vec![FxHashMap::default(); cells];
     let mut sums: FxHashMap<u32, u64> = FxHashMap::default();
     for hold in rows.iter().filter(|r| r.part == block_part::HOLD) {
-        let begin = hold.start_ns.or_else(|| begins.get(&hold.block).copied());
-        timeline.spread(begin, hold.end_ns, |cell, place, ns| {
+        timeline.spread(begins.of_hold(hold), hold.end_ns, |cell, place, ns| {
             add(&mut cell.held_ns, ns);
             add(held[place].entry(hold.ns_tid).or_default(), ns);
             add(sums.entry(hold.ns_tid).or_default(), ns);
