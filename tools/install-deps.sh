@@ -67,6 +67,8 @@ test_needs() {
     command_from redis-server redis-server
     command_from redis-benchmark redis-tools
     command_from memcached memcached
+    command_from mariadbd mariadb-server
+    command_from sysbench sysbench
     command_from nginx nginx-light
     has pgbench || [ -d /usr/lib/postgresql ] || missing+=(postgresql)
     command_from sqlite3 sqlite3
@@ -147,7 +149,7 @@ if has_apt; then
     fi
 else
     echo "install-deps: no apt-get here. Install clang (16 or newer), llvm, make, gcc, pkg-config and the static" \
-        "libelf and zlib; for the tests also stockfish, redis, memcached, nginx, postgresql, sqlite, gdb, elfutils, perf, musl-gcc and go." >&2
+        "libelf and zlib; for the tests also stockfish, redis, memcached, mariadb, sysbench, nginx, postgresql, sqlite, gdb, elfutils, perf, musl-gcc and go." >&2
 fi
 rust
 if [ ${#unavailable[@]} -gt 0 ]; then

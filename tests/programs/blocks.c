@@ -3,7 +3,9 @@
  * a mutex, two others come and wait for it, one after the other, and hold it for a while each; a fourth one comes
  * meanwhile and gives up. `blocks quiet ROUNDS`: everything that can be done with mutexes without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
- * and let another run every EVERYth time. On `r` it does so and prints, in ns of
+ * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
+ * from an empty pipe while another waits for the mutex; `blocks inverted ROUNDS`: the same, the first with nice 19. On
+ * `r` it does so and prints, in ns of
  * CLOCK_BOOTTIME where it is a time, what happened; `q` ends it.
  */
 #define _GNU_SOURCE
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -205,6 +208,71 @@ static void storm(size_t count)
 	printf("{\"lock\":\"%p\",\"acquired\":%lu}\n", (void *)&mutex, sum);
 }
 
+static int ends[2];
+static unsigned long read_ns;
+
+__attribute__((noipa)) static void read_while_holding(void)
+{
+	char byte;
+	unsigned long from = now();
+	if (read(ends[0], &byte, 1) != 1)
+		abort();
+	read_ns += now() - from;
+}
+
+static int niceness;
+
+static void *read_and_hold(void *unused)
+{
+	if (setpriority(PRIO_PROCESS, (id_t)gettid(), niceness) != 0)
+		abort();
+	for (unsigned long i = 0; i < rounds; i++) {
+		pthread_barrier_wait(&barrier);
+		pthread_mutex_lock(&mutex);
+		stage = 1;
+		read_while_holding();
+		pthread_mutex_unlock(&mutex);
+		pthread_barrier_wait(&barrier);
+	}
+	return unused;
+}
+
+static void *want_and_leave(void *unused)
+{
+	for (unsigned long i = 0; i < rounds; i++) {
+		pthread_barrier_wait(&barrier);
+		wait_for(1);
+		unsigned long from = now();
+		pthread_mutex_lock(&mutex);
+		waited(0, from);
+		pthread_mutex_unlock(&mutex);
+		pthread_barrier_wait(&barrier);
+	}
+	return unused;
+}
+
+static void reads(void)
+{
+	pthread_t reader, waiter;
+	if (pipe(ends) != 0)
+		abort();
+	pthread_barrier_init(&barrier, NULL, 3);
+	pthread_create(&reader, NULL, read_and_hold, NULL);
+	pthread_create(&waiter, NULL, want_and_leave, NULL);
+	for (unsigned long i = 0; i < rounds; i++) {
+		stage = 0;
+		pthread_barrier_wait(&barrier);
+		wait_for(1);
+		pass_time(FIRST_HOLD);
+		if (write(ends[1], "", 1) != 1)
+			abort();
+		pthread_barrier_wait(&barrier);
+	}
+	pthread_join(reader, NULL);
+	pthread_join(waiter, NULL);
+	printf("{\"lock\":\"%p\",\"read_ns\":%lu,\"waited\":%lu}\n", (void *)&mutex, read_ns, facts[0].waited);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 3)
@@ -219,6 +287,10 @@ int main(int argc, char **argv)
 			turns();
 		else if (strcmp(argv[1], "quiet") == 0)
 			quiet();
+		else if (strcmp(argv[1], "reads") == 0)
+			reads();
+		else if (strcmp(argv[1], "inverted") == 0)
+			niceness = 19, reads();
 		else if (argc > 4)
 			every = strtoul(argv[3], NULL, 10), storm(strtoul(argv[2], NULL, 10) % MOST);
 	}

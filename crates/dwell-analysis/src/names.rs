@@ -145,6 +145,9 @@ impl Names {
 /// How the unwinder calls a stack that reached its end, and one that has no user part.
 const WHOLE: [&str; 3] = ["complete", "no_user_stack", ""];
 
+/// How the outermost function of a path is called whose stack is cut short.
+pub const CUT_SHORT: &str = "[cut short: ";
+
 /// Why the user part of a stack is cut short; none when it is whole.
 pub fn cut_short(end: &str) -> Option<&str> {
     (!WHOLE.contains(&end)).then_some(end)
@@ -210,7 +213,7 @@ impl Naming {
     fn path_of(&mut self, end: &str, frames: &[u32], index: &Index) -> Vec<FunctionId> {
         let mut path = Vec::with_capacity(frames.len() + 1);
         if let Some(why) = cut_short(end) {
-            path.push(self.function(format!("[cut short: {why}]"), false));
+            path.push(self.function(format!("{CUT_SHORT}{why}]"), false));
         }
         for id in frames {
             match index.frame(*id) {

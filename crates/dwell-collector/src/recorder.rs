@@ -7,6 +7,7 @@ use crate::machine;
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
 use crate::perf::{MapEvent, MapEvents};
 use crate::poll::poll;
+use crate::priorities::Priorities;
 use crate::programs::{Clock, Programs};
 use crate::signals::Signals;
 use crate::state::State;
@@ -71,6 +72,7 @@ pub struct Recorder {
     exit_code: Option<i32>,
     write_error: Option<dwell_recording::RecordingError>,
     segments: u64,
+    priorities: Priorities,
     cpu_at_start: u64,
 }
 
@@ -132,6 +134,7 @@ impl Recorder {
             exit_code: None,
             write_error: None,
             segments: 0,
+            priorities: Priorities::default(),
             cpu_at_start: 0,
         };
         recorder.adopt()?;

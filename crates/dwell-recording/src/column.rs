@@ -1,4 +1,5 @@
 //! One column: how a field of a row becomes Parquet values and comes back.
+use crate::word::Word;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::ByteArray;
 use parquet::schema::types::{Type, TypePtr};
@@ -100,11 +101,12 @@ fn next<T>(values: &mut impl Iterator<Item = T>) -> Result<T, String> {
         .ok_or_else(|| "the column has fewer values than rows".to_string())
 }
 
+fn checked(bytes: &ByteArray) -> Result<&str, String> {
+    bytes.as_utf8().map_err(|_| "text is not UTF-8".to_string())
+}
+
 fn text(bytes: &ByteArray) -> Result<String, String> {
-    bytes
-        .as_utf8()
-        .map(str::to_owned)
-        .map_err(|_| "text is not UTF-8".to_string())
+    checked(bytes).map(str::to_owned)
 }
 
 /// A required column of plain values: field type, buffer, Parquet column, both conversions.
@@ -205,6 +207,30 @@ impl Field for String {
     }
     fn heap_bytes(&self) -> usize {
         self.capacity()
+    }
+}
+
+impl Field for Word {
+    fn column(name: &str, kind: Kind) -> TypePtr {
+        String::column(name, kind)
+    }
+    fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
+        for field in fields {
+            push_text(field, &mut out.texts);
+        }
+    }
+    fn scatter<'a>(
+        values: &mut Values,
+        fields: impl Iterator<Item = &'a mut Self>,
+    ) -> Result<(), String> {
+        let mut read = values.texts.iter();
+        for field in fields {
+            *field = Word::from(checked(next(&mut read)?)?);
+        }
+        Ok(())
+    }
+    fn heap_bytes(&self) -> usize {
+        self.heap_bytes()
     }
 }
 

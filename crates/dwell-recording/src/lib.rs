@@ -21,6 +21,7 @@ mod recording;
 mod schema;
 mod table;
 mod upgrade;
+mod word;
 mod writer;
 
 pub mod meta;
@@ -33,4 +34,5 @@ pub use meta::{FORMAT_VERSION, Meta};
 pub use recording::{Limits, Recording};
 pub use table::Table;
 pub use tables::Tables;
+pub use word::Word;
 pub use writer::{Overwrite, Writer, lost_rows};

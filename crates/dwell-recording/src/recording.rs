@@ -88,21 +88,30 @@ impl Recording {
     /// A damaged segment is an error, unless the recording was cut short and no later segment of
     /// the table is sound: then it is a warning, and the rows before it are returned.
     pub fn read<R: Table>(&self) -> Result<Vec<R>, RecordingError> {
+        self.read_forgetting(|_| false)
+    }
+
+    /// The same; `forget` is called after each segment and may take out rows, and then returns true.
+    fn read_forgetting<R: Table>(
+        &self,
+        mut forget: impl FnMut(&mut Vec<R>) -> bool,
+    ) -> Result<Vec<R>, RecordingError> {
         let absent = upgrade::absent_columns(R::NAME, self.version);
         let numbers = self.segments.get(R::NAME).map_or(&[][..], Vec::as_slice);
         let mut rows: Vec<R> = Vec::new();
-        let mut bytes = 0usize;
+        let (mut bytes, mut found) = (0usize, 0usize);
         for (index, number) in numbers.iter().enumerate() {
             match read_segment::<R>(&self.segment_path::<R>(*number), &absent) {
                 Ok(more) => {
-                    bytes += more
-                        .iter()
-                        .map(|row| size_of::<R>() + row.heap_bytes())
-                        .sum::<usize>();
+                    bytes += memory(&more);
                     if bytes > self.limits.table_bytes {
                         return Err(self.too_big::<R>());
                     }
+                    found += more.len();
                     rows.extend(more);
+                    if forget(&mut rows) {
+                        bytes = memory(&rows);
+                    }
                 }
                 Err(error) if self.is_torn_end::<R>(&numbers[index + 1..], &absent) => {
                     self.warn(format!("table {} ends early: {error}", R::NAME));
@@ -111,7 +120,7 @@ impl Recording {
                 Err(error) => return Err(error),
             }
         }
-        self.check_rows::<R>(rows.len())?;
+        self.check_rows::<R>(found)?;
         Ok(rows)
     }
 
@@ -138,7 +147,18 @@ impl Recording {
     }
 
     fn last<R: Table>(&self) -> Result<Vec<R>, RecordingError> {
-        let mut rows = self.read()?;
+        /// Fewer rows are not worth looking through.
+        const MANY: usize = 1 << 16;
+        // What was replaced is forgotten whenever it may be half of all.
+        let mut enough = MANY;
+        let mut rows = self.read_forgetting(|rows: &mut Vec<R>| {
+            let is_due = R::KEYED && rows.len() >= enough;
+            if is_due {
+                keep_last(rows);
+                enough = MANY.max(2 * rows.len());
+            }
+            is_due
+        })?;
         keep_last(&mut rows);
         Ok(rows)
     }
@@ -254,4 +274,10 @@ pub fn read_segment<R: Table>(path: &Path, absent: &[&str]) -> Result<Vec<R>, Re
     let file = folder::read_whole(path, MAX_FILE_BYTES)
         .map_err(|source| RecordingError::io("read", path, source))?;
     decode(file, absent).map_err(|reason| RecordingError::segment(path, reason))
+}
+
+/// What rows take up, bytes.
+fn memory<R: Table>(rows: &[R]) -> usize {
+    let bytes = rows.iter().map(|row| size_of::<R>() + row.heap_bytes());
+    bytes.sum()
 }

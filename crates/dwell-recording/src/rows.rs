@@ -3,6 +3,7 @@
 //! All times are nanoseconds of CLOCK_BOOTTIME; durations are nanoseconds. Ids are dense and valid
 //! within one recording only. A table is the union of its segments; where a table has a key
 //! (`processes`, `threads`), a later row replaces an earlier one with the same key.
+use crate::word::Word;
 use serde::{Deserialize, Serialize};
 
 /// A process (thread group) that was seen. Key: `process`.
@@ -341,7 +342,7 @@ pub struct LockBlockRow {
     /// `locks.lock`.
     pub lock: u32,
     /// See [`block_part`].
-    pub part: String,
+    pub part: Word,
     /// Of a hold and a wait: whose, by the thread id in its own PID namespace (`threads.ns_tid`); 0 when
     /// nothing tells.
     pub ns_tid: u32,
@@ -351,7 +352,7 @@ pub struct LockBlockRow {
     /// When it ended, or up to when it is known. None for a hold whose end nobody saw.
     pub end_ns: Option<u64>,
     /// See [`block_end`].
-    pub end: String,
+    pub end: Word,
     /// Of a wait: who held the lock when it began, as `ns_tid`; 0 when the lock did not tell.
     pub owner_ns_tid: u32,
     /// `frames.frame` of the call that acquired the lock, or wanted it; none when not seen.
@@ -452,6 +453,48 @@ pub struct SliceRow {
     pub waker_stack: Option<u32>,
     /// How a futex wait ended (see [`result`]), where it was seen; empty otherwise.
     pub result: String,
+}
+
+/// Kinds of [`EventRow`] whose details a reader takes apart.
+pub mod event {
+    /// A thread waits for a lock when the recording ends: on which word, and who holds it.
+    pub const LOCK_OWNER: &str = "lock_owner";
+    const TIMED: &str = " timed";
+    /// How the scheduler prefers a thread, which is not the usual way, or has changed.
+    pub const PRIORITY: &str = "priority";
+    /// The priority of a thread of which no such row tells.
+    pub const USUAL_PRIORITY: &str = "nice 0";
+
+    /// The details of [`PRIORITY`] as a number: a thread with a higher one runs first, or gets more.
+    pub fn rank(priority: &str) -> Option<i32> {
+        let (class, number) = priority.split_once(' ').unwrap_or((priority, "0"));
+        let number: i32 = number.parse().ok().filter(|n| (-20..100).contains(n))?;
+        match class {
+            "deadline" => Some(1000),
+            "fifo" | "rr" => Some(100 + number),
+            "nice" => Some(-number),
+            "idle" => Some(-100),
+            _ => None,
+        }
+    }
+
+    /// The details of [`LOCK_OWNER`].
+    pub fn lock_owner(address: u64, owner_ns_tid: u32, timed: bool) -> String {
+        let timed = if timed { TIMED } else { "" };
+        format!("{address:#x} {owner_ns_tid}{timed}")
+    }
+
+    /// Takes them apart: address of the word, number of the owner in its own PID namespace, whether the
+    /// wait has a timeout.
+    pub fn read_lock_owner(detail: &str) -> Option<(u64, u32, bool)> {
+        let (detail, timed) = match detail.strip_suffix(TIMED) {
+            Some(detail) => (detail, true),
+            None => (detail, false),
+        };
+        let (address, owner) = detail.split_once(' ')?;
+        let address = u64::from_str_radix(address.strip_prefix("0x")?, 16).ok()?;
+        Some((address, owner.parse().ok()?, timed))
+    }
 }
 
 /// A point in time worth keeping.

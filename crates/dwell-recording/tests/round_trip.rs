@@ -256,3 +256,31 @@ fn ten_minutes_of_segments_read_and_end_quickly() {
         (2400, 2400, 2400)
     );
 }
+
+/// Rows that come again and again take up no more than those that count.
+#[test]
+fn replaced_rows_are_forgotten_while_reading() {
+    const LOCKS: u32 = 50_000;
+    const TIMES: u64 = 12;
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::create(folder.path(), Meta::default()).unwrap();
+    for time in 1..=TIMES {
+        let row = |lock| LockRow {
+            lock,
+            acquired: time,
+            ..LockRow::default()
+        };
+        writer.append((0..LOCKS).map(row)).unwrap();
+        writer.close_segment().unwrap();
+    }
+    drop(writer);
+    let row = size_of::<LockRow>();
+    let limits = Limits {
+        table_bytes: 4 * LOCKS as usize * row,
+    };
+    let recording = Recording::open_with(folder.path(), limits).unwrap();
+    assert!(recording.read::<LockRow>().is_err());
+    let locks = recording.load().unwrap().locks;
+    assert_eq!(locks.len(), LOCKS as usize);
+    assert!(locks.iter().all(|l| l.acquired == TIMES));
+}

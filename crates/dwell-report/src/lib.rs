@@ -10,6 +10,7 @@ pub mod folded;
 pub mod functions;
 pub mod human;
 pub mod json;
+pub mod missed;
 pub mod palette;
 pub mod pprof;
 pub mod shorten;

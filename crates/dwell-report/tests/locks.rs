@@ -3,6 +3,10 @@ use dwell_analysis::testing::{Scale, fixture};
 use dwell_recording::meta::CountedProcess;
 use dwell_recording::rows::{FutexRow, KernelLockRow, LockBlockRow, LockRow};
 use dwell_recording::tables::Tables;
+use dwell_report::answer::{
+    Frame, LockAway, LockConvoys, LockDeadlock, LockHolder, LockInversion, LockThread, StuckThread,
+    Waiter,
+};
 use dwell_report::terminal::{Style, render, render_locks, render_timeline, timeline_parts};
 use dwell_report::{Answer, LockTimeline, LocksAnswer, Options, json};
 use unicode_width::UnicodeWidthStr;
@@ -155,11 +159,11 @@ fn blocks(process: u32, tables: &Tables) -> Vec<LockBlockRow> {
         let row = |part: &str, ns_tid, start_ns, end_ns, end: &str| LockBlockRow {
             block,
             process,
-            part: part.to_owned(),
+            part: part.into(),
             ns_tid,
             start_ns,
             end_ns: Some(end_ns),
-            end: end.to_owned(),
+            end: end.into(),
             queue: u32::from(part != "hold"),
             frame: Some(tables.frames[0].frame),
             ..LockBlockRow::default()
@@ -344,4 +348,133 @@ fn the_report_names_the_worst_locks_when_they_matter() {
         &Style::default(),
     );
     assert!(!text.contains("\nLocks  "));
+}
+
+fn told(answer: &LocksAnswer, width: usize) -> String {
+    let style = Style {
+        width,
+        color: false,
+    };
+    let text = render_locks(answer, &style);
+    assert!(text.lines().all(|line| line.width() <= width), "{text}");
+    text
+}
+
+fn at(functions: &[&str]) -> Vec<Frame> {
+    let frame = |name: &&str| Frame {
+        function: (*name).to_owned(),
+        kernel: false,
+    };
+    functions.iter().map(frame).collect()
+}
+
+#[test]
+fn a_deadlock_is_told_before_anything_else() {
+    let thread = |tid: u32| LockThread {
+        name: format!("philosopher-{tid}"),
+        tid,
+    };
+    let stuck = |tid: u32, owner: u32| StuckThread {
+        thread: thread(tid),
+        lock: format!("forks+{tid:#x}"),
+        held_by: thread(owner),
+        waited_ns: (tid == 1).then_some(2_500_000_000),
+        frames: at(&[
+            "__lll_lock_wait",
+            "pthread_mutex_lock",
+            "dine",
+            "start_thread",
+        ]),
+        ..StuckThread::default()
+    };
+    let mut answer = answer(&tables());
+    assert!(!told(&answer, 80).contains("Deadlock"));
+    answer.deadlocks = vec![
+        LockDeadlock {
+            threads: vec![stuck(1, 2), stuck(2, 1)],
+            behind: (3..40).map(thread).collect(),
+        },
+        LockDeadlock {
+            threads: vec![stuck(50, 50)],
+            behind: Vec::new(),
+        },
+    ];
+    let text = told(&answer, 80);
+    let deadlock = text.find("Deadlock").expect("it is told of");
+    assert!(deadlock < text.find("Locks  by").expect("a table"));
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for wanted in [
+        "Deadlock 2 threads wait for each other, for ever",
+        "philosopher-1 (1) has waited 2.50 s for forks+0x1, which philosopher-2 (2) holds dine",
+        "philosopher-2 (2) for forks+0x2, which philosopher-1 (1) holds",
+        "37 threads wait behind them: philosopher-3 (3), ",
+        "philosopher-18 (18) …",
+        "Deadlock a thread waits for a lock that it holds itself",
+        "for forks+0x32, which it holds itself",
+    ] {
+        assert!(words.contains(wanted), "{wanted}: {text}");
+    }
+    let back: LocksAnswer = serde_json::from_str(&json::render_locks(&answer)).unwrap();
+    assert_eq!(back.deadlocks, answer.deadlocks);
+}
+
+#[test]
+fn waiters_owners_and_what_they_did_are_told() {
+    let mut answer = answer(&counted());
+    let lock = &mut answer.contended[0];
+    lock.wait.sum_ns = 1_000_000;
+    lock.owners = vec![
+        LockHolder {
+            group: Some("searchd/loader".to_owned()),
+            function: Some("reload".to_owned()),
+            times: 5,
+            waited_ns: 900_000,
+            frames: at(&["[dwell counts locks]", "reload", "load_loop"]),
+        },
+        LockHolder::default(),
+    ];
+    lock.waiters = vec![Waiter {
+        group: "searchd/worker".to_owned(),
+        waits: 3,
+        waited_ns: 10,
+        frames: at(&["pthread_mutex_lock", "lookup"]),
+    }];
+    let away = |reason: Option<&str>, share: f64| LockAway {
+        group: "searchd/loader".to_owned(),
+        reason: reason.map(str::to_owned),
+        share,
+        frames: at(&["read", "reload"]),
+        ..LockAway::default()
+    };
+    lock.away = vec![away(Some("io"), 0.75), away(None, 0.125), away(None, 0.001)];
+    lock.inversions = vec![LockInversion {
+        waiter: "searchd/worker".to_owned(),
+        waiter_priority: "nice 0".to_owned(),
+        owner: "searchd/loader".to_owned(),
+        owner_priority: "nice 19".to_owned(),
+        waited_ns: 500_000,
+    }];
+    lock.convoys = LockConvoys {
+        count: 1,
+        most_hand_offs: 120,
+        longest_ns: 3_000_000,
+        dominate: true,
+        ..LockConvoys::default()
+    };
+    let text = told(&answer, 100);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for wanted in [
+        "100.0 % waited: searchd/worker lookup",
+        "90.0 % held by searchd/loader in reload reload ← load_loop",
+        "75.0 % of the holds blocked (io): searchd/loader",
+        "12.5 % of the holds without a processor: searchd/loader",
+        "50.0 % priority inversion: nice 0 waited, searchd/loader (nice 19) held it",
+        "a convoy: from waiter to waiter 120 times without getting free, 3.00 ms long",
+    ] {
+        assert!(words.contains(wanted), "{wanted}: {text}");
+    }
+    assert_eq!(words.matches("without a processor").count(), 1);
+    told(&answer, 60);
+    let back: LocksAnswer = serde_json::from_str(&json::render_locks(&answer)).unwrap();
+    assert_eq!(back.contended, answer.contended);
 }

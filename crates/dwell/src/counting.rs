@@ -330,7 +330,7 @@ impl Process {
         if !counted.missed.is_empty() {
             notes.push(format!(
                 "not counted of process {pid}: {}",
-                counted.missed.join("; ")
+                dwell_report::missed::in_short(&counted.missed).join("; ")
             ));
         }
         notes

@@ -2,6 +2,7 @@
 use dwell_collector::Recorder;
 use dwell_locks::blocks::{Block, Blocks, Finished, Hold, HoldEnd, Wait, WaitEnd};
 use dwell_locks::{Drained, Kind};
+use dwell_recording::Word;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part};
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -154,11 +155,11 @@ impl Following {
 
 fn hold_row(hold: &Hold) -> LockBlockRow {
     LockBlockRow {
-        part: block_part::HOLD.to_owned(),
+        part: block_part::HOLD.into(),
         ns_tid: hold.thread,
         start_ns: hold.since_ns,
         end_ns: hold.until_ns,
-        end: String::from(match hold.end {
+        end: Word::from(match hold.end {
             HoldEnd::Released => block_end::RELEASED,
             HoldEnd::ReleasedToWait => block_end::CONDITION,
             HoldEnd::Unseen => block_end::UNSEEN,
@@ -172,11 +173,11 @@ fn hold_row(hold: &Hold) -> LockBlockRow {
 
 fn wait_row(wait: &Wait) -> LockBlockRow {
     LockBlockRow {
-        part: block_part::WAIT.to_owned(),
+        part: block_part::WAIT.into(),
         ns_tid: wait.thread,
         start_ns: Some(wait.since_ns),
         end_ns: Some(wait.until_ns),
-        end: String::from(match wait.end {
+        end: Word::from(match wait.end {
             WaitEnd::Acquired => block_end::ACQUIRED,
             WaitEnd::GaveUp => block_end::GAVE_UP,
             WaitEnd::Open => block_end::OPEN,
@@ -196,10 +197,10 @@ fn block_row(block: &Block) -> LockBlockRow {
         block_end::UNSEEN
     };
     LockBlockRow {
-        part: block_part::BLOCK.to_owned(),
+        part: block_part::BLOCK.into(),
         start_ns: Some(block.begin_ns),
         end_ns: Some(block.end_ns),
-        end: end.to_owned(),
+        end: end.into(),
         queue: block.longest_queue,
         ..LockBlockRow::default()
     }

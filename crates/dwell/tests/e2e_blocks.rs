@@ -8,6 +8,8 @@ mod puppets;
 use common::*;
 use dwell_recording::Tables;
 use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
+use dwell_report::answer::{ContendedLock, Frame};
+use dwell_report::{LocksAnswer, Options};
 use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
 
@@ -202,4 +204,96 @@ fn a_storm_is_followed() {
     assert_eq!(Some(acquired.count() as u64), lock.contended);
     // What was open at a time when the process had no thread left would be a mistake.
     assert!(rows.iter().all(|r| r.end != block_end::OPEN));
+}
+
+/// What is told of the lock that a program names.
+fn contended(tables: &Tables, answer: &Value) -> ContendedLock {
+    let locks = LocksAnswer::build(tables, &Options::default()).contended;
+    let named = |l: &ContendedLock| answer["lock"] == l.address.as_str();
+    locks.into_iter().find(named).expect("it is told of")
+}
+
+#[track_caller]
+fn assert_at(frames: &[Frame], wanted: &[&str]) {
+    let names: Vec<&str> = frames.iter().map(|f| f.function.as_str()).collect();
+    let mut rest = names.iter();
+    for wanted in wanted {
+        assert!(rest.any(|n| n.contains(wanted)), "{wanted}: {names:?}");
+    }
+}
+
+/// The reader's stack where it let the lock go and where it slept with it, the other's where it waited.
+#[test]
+#[ignore = "needs root"]
+fn stacks_of_owners_and_waiters_are_told() {
+    const ROUNDS: u64 = 60;
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["reads", &ROUNDS.to_string()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+
+    let lock = contended(&tables, &answer);
+    assert_at(
+        &lock.waiters[0].frames,
+        &["pthread_mutex_lock", "want_and_leave"],
+    );
+    let owner = &lock.owners[0];
+    assert_eq!(owner.function.as_deref(), Some("read_and_hold"));
+    assert_at(&owner.frames, &["futex_wake", "read_and_hold"]);
+    let reading = &lock.away[0];
+    assert_eq!(reading.reason.as_deref(), Some("pipe"));
+    assert_at(
+        &reading.frames,
+        &["read", "read_while_holding", "read_and_hold"],
+    );
+    let truth = number(&answer, "read_ns");
+    println!(
+        "{} ns of {} asleep in it, by the program {truth}",
+        reading.time_ns, lock.held_ns
+    );
+    // From the first wait on, which comes a little later than the read begins.
+    assert!(reading.time_ns <= truth + truth / 50);
+    assert!(reading.time_ns >= truth - truth / 20);
+    assert!(lock.held_blocked_ns <= lock.held_ns);
+    assert_eq!(lock.convoys.count, 0);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_lock_that_is_never_free_is_a_convoy() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["storm", "4", "1", "20000"]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    target.finish();
+    let lock = contended(&tables, &answer);
+    println!("{:?}", lock.convoys);
+    assert!(lock.convoys.dominate && lock.convoys.most_hand_offs > 100);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waiting_for_a_nice_thread_is_an_inversion() {
+    const ROUNDS: u64 = 250;
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["inverted", &ROUNDS.to_string()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    target.finish();
+    let lock = contended(&tables, &answer);
+    let [inversion] = &lock.inversions[..] else {
+        panic!("one: {:?}", lock.inversions);
+    };
+    let hows = [&inversion.waiter_priority, &inversion.owner_priority];
+    assert_eq!(hows, ["nice 0", "nice 19"]);
+    let truth = number(&answer, "waited");
+    println!("{} ns, by the program {truth}", inversion.waited_ns);
+    // Waking up takes time in which nobody holds it.
+    assert!(inversion.waited_ns <= truth);
+    assert!(inversion.waited_ns >= truth - truth / 10);
 }

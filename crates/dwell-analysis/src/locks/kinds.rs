@@ -330,6 +330,7 @@ pub const KINDS: &[Kind] = &[
 
 /// Beginnings of the names of functions between a lock's own and the one that wanted it.
 const PLUMBING: &[&str] = &[
+    "[dwell counts locks]",
     "std::",
     "<std::",
     "core::",

@@ -15,6 +15,7 @@
 pub mod classify;
 pub mod contention;
 mod counts;
+pub mod deadlocks;
 pub mod kernel;
 pub mod kinds;
 mod queue;

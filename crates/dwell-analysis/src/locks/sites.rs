@@ -116,15 +116,13 @@ fn identity(
 }
 
 /// By site: the path of the stack that most of its time is known to have, of any where none weighs.
-fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
+pub(super) fn paths_by_site(analysis: &Analysis<'_>) -> Vec<Option<PathId>> {
     let tables = analysis.tables;
     let mut weights: Vec<FxHashMap<PathId, u64>> = vec![FxHashMap::default(); tables.sites.len()];
     for sample in &tables.samples {
         let site = sample.site.and_then(|id| analysis.index.site(id));
         let stack = analysis.index.stack(sample.stack);
-        if let (Some(site), Some(stack)) = (site, stack)
-            && tables.sites[site].futex.is_some()
-        {
+        if let (Some(site), Some(stack)) = (site, stack) {
             let path = analysis.names.path_of(StackRef::Taken(stack as u32));
             add(weights[site].entry(path).or_default(), sample.weight_ns);
         }

@@ -4,8 +4,9 @@ use crate::error::CollectError;
 use crate::finished::Finished;
 use crate::options::Target;
 use crate::poll::is_readable;
-use crate::{kernel_locks, machine};
+use crate::{kernel_locks, lock_owners, machine};
 use dwell_abi::events::SWEEP_ALL;
+use dwell_recording::rows::{EventRow, event};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
@@ -41,6 +42,8 @@ impl Recorder {
         self.settle()?;
         self.end_ns = self.end_ns.min(machine::boottime_ns());
         self.programs.set_window(self.meta.start_ns, self.end_ns)?;
+        self.take_lock_owners();
+        self.take_priorities(true);
         // A recorder that was kept waiting may find the ring full: the last reports need room.
         self.pump()?;
         self.programs.sweep(SWEEP_ALL)?;
@@ -96,6 +99,26 @@ impl Recorder {
             }
             _ => Vec::new(),
         }
+    }
+
+    /// Who holds the locks that threads wait for now.
+    fn take_lock_owners(&mut self) {
+        let time_ns = machine::boottime_ns();
+        let alive = self.state.threads.iter().filter(|(_, t)| !t.row.ended);
+        let asked = alive.map(|(thread, t)| {
+            let process = self.state.processes.get(t.row.process);
+            (thread, process.row.pid, t.row.tid)
+        });
+        let told = lock_owners::held_up(asked)
+            .into_iter()
+            .map(|found| EventRow {
+                time_ns,
+                thread: Some(found.thread),
+                kind: event::LOCK_OWNER.into(),
+                detail: event::lock_owner(found.address, found.owner_ns_tid, found.timed),
+            });
+        let told = told.collect();
+        self.append::<EventRow>(told);
     }
 
     fn take_kernel_locks(&mut self) -> Result<(), CollectError> {

@@ -40,9 +40,18 @@ impl Recorder {
         self.programs.sweep(if all { SWEEP_ALL } else { 0 })?;
         self.pump()?;
         self.state.open_waits();
+        self.take_priorities(false);
         self.fill_meta()?;
         self.meta.end_ns = self.end_ns.min(machine::boottime_ns());
         Ok(self.write_segment())
+    }
+
+    /// How the scheduler prefers threads that are new, or all `again`.
+    pub(super) fn take_priorities(&mut self, again: bool) {
+        let alive = self.state.threads.iter().filter(|(_, t)| !t.row.ended);
+        let asked = alive.map(|(thread, t)| (thread, t.row.tid));
+        let rows = self.priorities.look(machine::boottime_ns(), asked, again);
+        self.append(rows);
     }
 
     /// Writes what was gathered, or returns it when there is nowhere to write. A disk that is full

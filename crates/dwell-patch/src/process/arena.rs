@@ -19,6 +19,8 @@ const REACH: u64 = (2 << 30) - (64 << 20);
 const MARGIN: u64 = 64 << 10;
 /// Kept free above the heap.
 const HEAP_ROOM: u64 = 1 << 30;
+/// Kept free below the stack.
+const STACK_ROOM: u64 = 16 << 30;
 /// A gap wider than this parts a program and its heap from the libraries.
 const WIDE: u64 = 64 << 30;
 /// Lowest address that may be mapped (`vm.mmap_min_addr`).
@@ -128,10 +130,11 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
     let mut free_from = 0;
     for (index, mapping) in mappings.iter().enumerate() {
         // A stack grows down into the gap below it.
-        let grows = mapping.path == "[stack]";
-        if mapping.start > free_from && !grows {
-            gaps.push(free_from..mapping.start.saturating_sub(MARGIN));
-        }
+        let below = match mapping.path.as_str() {
+            "[stack]" => STACK_ROOM,
+            _ => MARGIN,
+        };
+        gaps.push(free_from..mapping.start.saturating_sub(below));
         // Where a heap is, or, above a program without one, will be.
         let next = mappings.get(index + 1).map_or(HIGHEST, |m| m.start);
         let is_wide = next.saturating_sub(mapping.end) > WIDE;
@@ -182,6 +185,19 @@ mod tests {
         assert!(small < exe.start, "{small:#x}");
         let large = place(&[exe, heap], &near, 0x80_0000).expect("room");
         assert_eq!(large, 0x70_0000 + HEAP_ROOM);
+    }
+
+    /// MariaDB reserves the address space below its libraries.
+    #[test]
+    fn above_the_libraries_when_all_below_is_taken() {
+        let reserved = mapping(LOWEST, 0x7f1e_8f00_0000, "");
+        let libc = mapping(0x7f1e_8f00_0000, 0x7f1e_8fe5_6000, "/libc.so.6");
+        let stack = |at: u64| mapping(at, at + 0x2_1000, "[stack]");
+        let near = libc.start..libc.end;
+        let place = |at: u64| place(&[reserved.clone(), libc.clone(), stack(at)], &near, 0x4000);
+        assert_eq!(place(0x7ffe_abed_5000), Some(libc.end + HEAP_ROOM));
+        // A stack that is near may grow.
+        assert_eq!(place(libc.end + STACK_ROOM), None);
     }
 
     #[test]

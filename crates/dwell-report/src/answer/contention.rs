@@ -1,23 +1,53 @@
 //! What happened on locks while somebody waited, and one lock over time.
+use super::build::frames;
+use super::locks::waiters;
 use super::waits::name as group_name;
-use super::{ContendedLock, LockHolder, LockSpread, LockTimeline, TimelineOwner, TimelinePart};
-use dwell_analysis::Analysis;
-use dwell_analysis::locks::contention::{self, Contention, Holder, Spread};
-use dwell_recording::rows::LockRow;
+use super::{
+    ContendedLock, LockAway, LockConvoys, LockHolder, LockInversion, LockSpread, LockTimeline,
+    TimelineOwner, TimelinePart,
+};
+use dwell_analysis::locks::contention::{
+    self, Away, Contention, Convoys, Holder, Inversion, Spread,
+};
+use dwell_analysis::locks::{Identity, Lock, Locks, Use};
+use dwell_analysis::waits::Waits;
+use dwell_analysis::{Analysis, State};
 use dwell_recording::tables::Tables;
+use std::collections::HashMap;
 
-/// Owners told of one lock.
+/// Owners, and places where they were off the processor, told of one lock.
 const HOLDERS: usize = 8;
 /// Bytes of a lock in which the word lies that threads wait on.
 const REACH: u64 = 40;
 
 /// Locks that somebody waited for, the longest waited for first.
-pub(super) fn contended(analysis: &Analysis<'_>, limit: usize) -> Vec<ContendedLock> {
-    let all = contention::contention(analysis);
-    all.iter().take(limit).map(|c| lock(analysis, c)).collect()
+pub(super) fn contended(
+    analysis: &Analysis<'_>,
+    waits: &Waits,
+    locks: &Locks,
+    limit: usize,
+) -> Vec<ContendedLock> {
+    let mut told = contention::most_waited(analysis);
+    told.truncate(limit);
+    let waited = Waited::of(locks);
+    let told = contention::contention(analysis, waits, &told);
+    told.iter().map(|c| lock(analysis, &waited, c)).collect()
 }
 
-fn lock(analysis: &Analysis<'_>, of: &Contention) -> ContendedLock {
+/// What futex waits tell of locks, by process and address.
+struct Waited<'l>(HashMap<(u32, u64), &'l Lock>);
+
+impl<'l> Waited<'l> {
+    fn of(locks: &'l Locks) -> Waited<'l> {
+        let by_address = locks.of_use(Use::Lock).filter_map(|l| match l.identity {
+            Identity::Word { process, address } => Some(((process, address), l)),
+            Identity::Caller { .. } => None,
+        });
+        Waited(by_address.collect())
+    }
+}
+
+fn lock(analysis: &Analysis<'_>, waited: &Waited<'_>, of: &Contention) -> ContendedLock {
     let row = &analysis.tables.locks[of.lock];
     let wanted_by = of
         .wanted_by
@@ -26,8 +56,10 @@ fn lock(analysis: &Analysis<'_>, of: &Contention) -> ContendedLock {
         let told = holders.iter().take(HOLDERS);
         told.map(|h| holder(analysis, h)).collect()
     };
+    let waits = waited.0.get(&(row.process, row.address));
+    let away = of.held.away.iter().take(HOLDERS);
     ContendedLock {
-        name: name(analysis, row, wanted_by.as_deref()),
+        name: name(analysis, row.process, row.address, wanted_by.as_deref()),
         lock: row.lock,
         address: format!("{:#x}", row.address),
         kind: row.kind.clone(),
@@ -40,6 +72,51 @@ fn lock(analysis: &Analysis<'_>, of: &Contention) -> ContendedLock {
         wanted_by,
         owners: holders(&of.owners),
         held_at_begin: holders(&of.found),
+        waiters: waits.map_or_else(Vec::new, |l| waiters(analysis, l)),
+        held_ns: of.held.held_ns,
+        away: away
+            .map(|a| self::away(analysis, a, of.held.held_ns))
+            .collect(),
+        held_blocked_ns: of.held.away_ns(|state| state.reason().is_some()),
+        held_runnable_ns: of.held.away_ns(|state| state == State::Runnable),
+        convoys: convoys(&of.convoys, &of.waits),
+        inversions: of
+            .inversions
+            .iter()
+            .take(HOLDERS)
+            .map(|i| inversion(analysis, i))
+            .collect(),
+    }
+}
+
+fn inversion(analysis: &Analysis<'_>, of: &Inversion) -> LockInversion {
+    LockInversion {
+        waiter: group_name(analysis, of.waiter),
+        waiter_priority: of.waiter_priority.clone(),
+        owner: group_name(analysis, of.owner),
+        owner_priority: of.owner_priority.clone(),
+        waited_ns: of.waited_ns,
+    }
+}
+
+fn away(analysis: &Analysis<'_>, of: &Away, held_ns: u64) -> LockAway {
+    LockAway {
+        group: group_name(analysis, of.label),
+        state: of.state.name().to_owned(),
+        reason: of.state.reason().map(|r| r.name().to_owned()),
+        time_ns: of.ns,
+        share: of.ns as f64 / held_ns.max(1) as f64,
+        frames: of.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+    }
+}
+
+fn convoys(of: &Convoys, waits: &Spread) -> LockConvoys {
+    LockConvoys {
+        count: of.count,
+        waited_ns: of.waited_ns,
+        most_hand_offs: of.most_hand_offs,
+        longest_ns: of.longest_ns,
+        dominate: of.are_most_of(waits),
     }
 }
 
@@ -59,26 +136,57 @@ fn holder(analysis: &Analysis<'_>, of: &Holder) -> LockHolder {
         function: of.function.map(|f| analysis.names.function(f).name.clone()),
         times: of.times,
         waited_ns: of.ns,
+        frames: of.path.map(|p| frames(analysis, p)).unwrap_or_default(),
     }
 }
 
 /// The variable it lies in; else where it is, and who wants it.
-fn name(analysis: &Analysis<'_>, row: &LockRow, wanted_by: Option<&str>) -> String {
-    let within = row.address..row.address.saturating_add(REACH);
+pub(super) fn name(
+    analysis: &Analysis<'_>,
+    process: u32,
+    address: u64,
+    wanted_by: Option<&str>,
+) -> String {
+    let within = address..address.saturating_add(REACH);
     let mut futexes = analysis.tables.futexes.iter();
     let named = futexes
-        .find(|f| f.process == row.process && within.contains(&f.address) && !f.symbol.is_empty());
+        .find(|f| f.process == process && within.contains(&f.address) && !f.symbol.is_empty());
     if let Some(futex) = named {
-        let word = futex.address - row.address;
+        let word = futex.address - address;
         return match futex.offset.unwrap_or(0).saturating_sub(word) {
             0 => futex.symbol.clone(),
             offset => format!("{}+{offset:#x}", futex.symbol),
         };
     }
     match wanted_by {
-        Some(function) => format!("{:#x} in {function}", row.address),
-        None => format!("{:#x}", row.address),
+        Some(function) => format!("{address:#x} in {function}"),
+        None => format!("{address:#x}"),
     }
+}
+
+/// The longest waited for of the locks that are meant, see [`LockTimeline::build`].
+fn find(analysis: &Analysis<'_>, wanted: &str) -> Option<ContendedLock> {
+    /// As many are named at a time.
+    const NAMED: usize = 1000;
+    let rows = &analysis.tables.locks;
+    let is_exact = |position: &&usize| {
+        let row = &rows[**position];
+        format!("{:#x}", row.address) == wanted || row.lock.to_string() == wanted
+    };
+    let waits = Waits::of(analysis.tables, &analysis.index);
+    let locks = Locks::of(analysis, &waits);
+    let waited = Waited::of(&locks);
+    let told = |positions: &[usize]| contention::contention(analysis, &waits, positions);
+    let all = contention::most_waited(analysis);
+    if let Some(position) = all.iter().find(is_exact) {
+        let exact = told(&[*position]);
+        return exact.first().map(|c| lock(analysis, &waited, c));
+    }
+    all.chunks(NAMED).find_map(|some| {
+        let some = told(some);
+        let mut some = some.iter().map(|c| lock(analysis, &waited, c));
+        some.find(|l| l.name.contains(wanted))
+    })
 }
 
 impl LockTimeline {
@@ -86,14 +194,8 @@ impl LockTimeline {
     /// of several the one that was waited for longest. None where nobody waited for such a lock.
     pub fn build(tables: &Tables, wanted: &str, parts: usize) -> Option<LockTimeline> {
         let analysis = Analysis::of(tables);
-        let all = contention::contention(&analysis);
-        let locks = all.iter().map(|c| (c.lock, lock(&analysis, c)));
-        let is_exact = |l: &ContendedLock| l.address == wanted || l.lock.to_string() == wanted;
-        let mut locks: Vec<(usize, ContendedLock)> = locks
-            .filter(|(_, l)| is_exact(l) || l.name.contains(wanted))
-            .collect();
-        locks.sort_by_key(|(_, l)| !is_exact(l));
-        let (position, lock) = locks.into_iter().next()?;
+        let lock = find(&analysis, wanted)?;
+        let position = tables.locks.iter().position(|l| l.lock == lock.lock)?;
         let found = contention::timeline(&analysis, &tables.locks[position], parts)?;
         let share = |ns: u64| ns as f64 / found.cell_ns as f64;
         let owner = |o: &contention::TimelineOwner| TimelineOwner {

@@ -1,6 +1,7 @@
 //! Which locks cost time, and who held others up.
 use super::build::{frame, frames};
 use super::contention::contended;
+use super::deadlocks::deadlocks;
 use super::waits::{name as group_name, party};
 use super::{
     Blame, BlockedBy, CountedProcess, Frame, KernelLockPlace, KernelLocks, LockAnswer, LockCounts,
@@ -62,7 +63,8 @@ impl LocksAnswer {
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
             lock_counts: lock_counts(analysis, &locks),
-            contended: contended(analysis, options.locks),
+            deadlocks: deadlocks(analysis, waits),
+            contended: contended(analysis, waits, &locks, options.locks),
             kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, &locks),
             locks: told(Use::Lock),
@@ -138,17 +140,7 @@ fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
         handed_on_share: queue.handed_on,
         convoy: queue.is_convoy(),
         unattributed_ns: lock.unattributed_ns(),
-        waiters: lock
-            .waiters
-            .iter()
-            .take(PARTIES)
-            .map(|w| Waiter {
-                group: group_name(analysis, w.label),
-                waits: w.waits,
-                waited_ns: w.waited_ns,
-                frames: w.path.map(|p| frames(analysis, p)).unwrap_or_default(),
-            })
-            .collect(),
+        waiters: waiters(analysis, lock),
         blame: lock
             .blame
             .iter()
@@ -161,6 +153,18 @@ fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
             })
             .collect(),
     }
+}
+
+/// Who waited where, the longest first.
+pub(super) fn waiters(analysis: &Analysis<'_>, lock: &Lock) -> Vec<Waiter> {
+    let told = lock.waiters.iter().take(PARTIES);
+    told.map(|w| Waiter {
+        group: group_name(analysis, w.label),
+        waits: w.waits,
+        waited_ns: w.waited_ns,
+        frames: w.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+    })
+    .collect()
 }
 
 fn share(part: u64, whole: u64) -> Option<f64> {

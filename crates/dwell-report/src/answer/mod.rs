@@ -4,6 +4,7 @@
 //! `_bytes`), shares between 0 and 1. Lists are ordered, the most important first.
 mod build;
 mod contention;
+mod deadlocks;
 mod locks;
 mod notes;
 mod waits;
@@ -65,6 +66,8 @@ pub struct Answer {
     pub waits_covered_share: f64,
     /// Time that threads waited for locks, ns.
     pub locks_waited_ns: u64,
+    /// Threads that waited for each other's locks when the recording ended.
+    pub deadlocks: Vec<LockDeadlock>,
     /// The locks waited for longest.
     pub locks: Vec<LockAnswer>,
     /// Functions that spun longest, waiting for a lock or for news on a processor.
@@ -378,6 +381,8 @@ pub struct LocksAnswer {
     pub spun: Vec<Spun>,
     /// What was done with all locks; none unless it was counted (`dwell record --locks`).
     pub lock_counts: Option<LockCounts>,
+    /// Threads that waited for each other's locks when the recording ended.
+    pub deadlocks: Vec<LockDeadlock>,
     /// What happened on locks while somebody waited, the longest waited for first (`dwell record --locks`).
     pub contended: Vec<ContendedLock>,
     /// Waits for locks of the kernel; none unless these were recorded (`dwell record --locks`).
@@ -516,6 +521,8 @@ pub struct LockHolder {
     pub times: u64,
     /// Waiting that is charged to these holds, or that began then, ns.
     pub waited_ns: u64,
+    /// Where they let it go, most of the time, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
 }
 
 /// What happened on a lock while somebody waited for it, seen inside the process.
@@ -547,6 +554,104 @@ pub struct ContendedLock {
     pub owners: Vec<LockHolder>,
     /// Who held it when waits began.
     pub held_at_begin: Vec<LockHolder>,
+    /// Who waited, and where.
+    pub waiters: Vec<Waiter>,
+    /// How long threads that are known held it while somebody waited, ns; `away` is a part of it.
+    pub held_ns: u64,
+    /// Where its owners were off the processor while they held it, the longest first.
+    pub away: Vec<LockAway>,
+    /// Time that its owners were blocked, ns: asleep, in I/O, waiting for another lock …
+    pub held_blocked_ns: u64,
+    /// Time that its owners wanted a processor and had none, ns.
+    pub held_runnable_ns: u64,
+    /// When it went from waiter to waiter without getting free.
+    pub convoys: LockConvoys,
+    /// Who waited while somebody held it that the scheduler prefers less, the longest first.
+    pub inversions: Vec<LockInversion>,
+}
+
+/// Like threads that waited while others held the lock which the scheduler prefers less.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockInversion {
+    /// Who waited: `process/group`.
+    pub waiter: String,
+    /// How it is preferred: `nice 0`, `fifo 10`, `rr 10`, `idle`, `deadline`.
+    pub waiter_priority: String,
+    /// Who held the lock.
+    pub owner: String,
+    /// How it is preferred.
+    pub owner_priority: String,
+    /// Waiting, ns.
+    pub waited_ns: u64,
+}
+
+/// Like owners of a lock that were off the processor at one stack while they held it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockAway {
+    /// Who: `process/group`.
+    pub group: String,
+    /// `blocked` or `runnable`.
+    pub state: String,
+    /// Why it was blocked; none when it was runnable.
+    pub reason: Option<String>,
+    /// Time, ns; estimated where not every wait was kept one by one.
+    pub time_ns: u64,
+    /// The part of the time that the lock was held.
+    pub share: f64,
+    /// Where, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
+}
+
+/// Convoys of a lock: blocks in which it went from waiter to waiter, and each came back before the queue was empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockConvoys {
+    /// How many.
+    pub count: u64,
+    /// Waiting in them, ns.
+    pub waited_ns: u64,
+    /// How often it was acquired after a wait in the longest of them.
+    pub most_hand_offs: u64,
+    /// How long the longest lasted, ns.
+    pub longest_ns: u64,
+    /// True when most of the waiting is in them.
+    pub dominate: bool,
+}
+
+/// Threads each of which waits for a lock that the next one holds, the last one for one that the first holds.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockDeadlock {
+    /// The circle; one thread alone waits for a lock that it holds itself.
+    pub threads: Vec<StuckThread>,
+    /// Threads outside of it that wait for locks of those in it, directly or not.
+    pub behind: Vec<LockThread>,
+}
+
+/// A thread that has to do with a lock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LockThread {
+    /// Its name.
+    pub name: String,
+    /// Its id in its own PID namespace.
+    pub tid: u32,
+}
+
+/// A thread that waits for a lock and will not get it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StuckThread {
+    /// Which.
+    pub thread: LockThread,
+    /// Short name of its process.
+    pub process: String,
+    /// The lock: a variable, else its address.
+    pub lock: String,
+    /// Where the lock is.
+    pub address: String,
+    /// Who holds it.
+    pub held_by: LockThread,
+    /// How long it has waited, ns; none where that is not known.
+    pub waited_ns: Option<u64>,
+    /// Where it waits, innermost first; empty when no stack was taken.
+    pub frames: Vec<Frame>,
 }
 
 /// A thread that held a lock in a timeline.

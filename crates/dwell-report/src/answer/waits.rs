@@ -13,6 +13,7 @@ pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Option
     let idle = idle_labels(analysis);
     let locks = LocksAnswer::of(analysis, &waits, options);
     (answer.locks_waited_ns, answer.locks) = (locks.waited_ns, locks.locks);
+    answer.deadlocks = locks.deadlocks;
     answer.spun = locks.spun;
     answer.lock_counts = locks.lock_counts;
     let limit = options.waits;

@@ -1,7 +1,8 @@
 //! What happened on locks while somebody waited, and one lock over time.
 use super::Style;
+use super::locks::add_frames;
 use super::paint::{Page, right};
-use crate::answer::{ContendedLock, LockHolder, LockTimeline};
+use crate::answer::{ContendedLock, Frame, LockHolder, LockTimeline};
 use crate::human;
 use crate::shorten::{middle, shorten};
 use dwell_analysis::{Reason, State};
@@ -12,6 +13,12 @@ const LOCK: State = State::Blocked(Reason::Lock);
 const LOCKS: usize = 8;
 /// Owners told of one lock.
 const HOLDERS: usize = 3;
+/// Kinds of waiters told of one lock.
+const WAITERS: usize = 2;
+/// Where owners are off the processor is told from this share of the holds on.
+const AWAY: f64 = 0.01;
+/// Columns before what is told of one lock.
+const PARTY: usize = 9;
 /// Owners told of in a timeline: as many as have a letter.
 const OWNERS: usize = 26;
 /// Columns before the name of a lock.
@@ -74,11 +81,35 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         page.line(numbers);
         page.line(format!("         {}", name(page, page.width - 9)));
     }
-    for holder in lock.held_at_begin.iter().take(HOLDERS) {
-        let share = human::percent(holder.waited_ns, wait.sum_ns);
-        let text = format!("         {} held by {}", right(&share, 7), told(holder));
-        page.line(middle(&text, page.width));
+    for waiter in lock.waiters.iter().take(WAITERS) {
+        let waited: u64 = lock.waiters.iter().map(|w| w.waited_ns).sum();
+        let share = human::percent(waiter.waited_ns, waited);
+        add_party(page, &share, "waited:", &waiter.group, &waiter.frames);
     }
+    let blamed = lock.owners.iter().filter(|h| h.waited_ns > 0);
+    for holder in blamed.take(HOLDERS) {
+        let share = human::percent(holder.waited_ns, wait.sum_ns);
+        add_party(page, &share, "held by", &told(holder), &holder.frames);
+    }
+    for away in lock.away.iter().filter(|a| a.share >= AWAY).take(HOLDERS) {
+        let what = match &away.reason {
+            Some(reason) => format!("of the holds blocked ({reason}):"),
+            None => "of the holds without a processor:".to_owned(),
+        };
+        let share = human::share(away.share);
+        add_party(page, &share, &what, &away.group, &away.frames);
+    }
+    for inversion in lock.inversions.iter().take(HOLDERS) {
+        let share = human::percent(inversion.waited_ns, wait.sum_ns);
+        let what = format!("priority inversion: {} waited,", inversion.waiter_priority);
+        let owner = format!("{} ({}) held it", inversion.owner, inversion.owner_priority);
+        add_party(page, &share, &what, &owner, &[]);
+    }
+    let facts = page.dim(&facts(lock).join(" · "));
+    page.wrapped(&facts, PARTY, PARTY);
+}
+
+fn facts(lock: &ContendedLock) -> Vec<String> {
     let mut facts = vec![format!("up to {} waiting at a time", lock.longest_queue)];
     if lock.gave_up > 0 {
         facts.push(format!(
@@ -87,11 +118,25 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         ));
     }
     if lock.unclaimed_ns > 0 {
-        let share = human::percent(lock.unclaimed_ns, wait.sum_ns);
+        let share = human::percent(lock.unclaimed_ns, lock.wait.sum_ns);
         facts.push(format!("{share} of the waiting charged to no hold"));
     }
-    let facts = page.dim(&facts.join(" · "));
-    page.wrapped(&facts, 9, 9);
+    let convoys = &lock.convoys;
+    if convoys.dominate {
+        facts.push(format!(
+            "a convoy: from waiter to waiter {} without getting free, {} long",
+            human::counted(convoys.most_hand_offs, "time", "times"),
+            human::duration(convoys.longest_ns),
+        ));
+    }
+    facts
+}
+
+/// Who waited for a lock or held it, which part of the time, and below that where.
+fn add_party(page: &mut Page, share: &str, what: &str, who: &str, frames: &[Frame]) {
+    let text = format!("{}{} {what} {who}", " ".repeat(PARTY), right(share, 7));
+    page.line(middle(&text, page.width));
+    add_frames(page, frames, PARTY + 8);
 }
 
 fn told(holder: &LockHolder) -> String {

@@ -7,6 +7,7 @@ use crate::answer::{
     Answer, Blame, CountedProcess, Frame, LockAnswer, LockCounts, LocksAnswer, Party, Spun,
 };
 use crate::human;
+use crate::missed;
 use crate::shorten::{middle, one_line, shorten};
 use dwell_analysis::locks::kinds;
 use dwell_analysis::{Reason, State};
@@ -45,6 +46,7 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
     if let Some(counts) = &answer.lock_counts {
         add_counts(&mut page, counts);
     }
+    super::deadlocks::add_section(&mut page, &answer.deadlocks);
     if answer.locks.is_empty() {
         page.line("");
         page.line("No thread waited for a lock.");
@@ -75,6 +77,7 @@ pub fn render_locks(answer: &LocksAnswer, style: &Style) -> String {
 
 /// The section of the report of everything, when lock waits matter.
 pub(super) fn add_section(page: &mut Page, answer: &Answer) {
+    super::deadlocks::add_section(page, &answer.deadlocks);
     let waited = answer.locks_waited_ns;
     let matters = waited > 0 && (waited as f64) >= REPORTED_SHARE * answer.total.lifetime_ns as f64;
     if matters || answer.lock_counts.is_some() {
@@ -151,7 +154,10 @@ fn add_counts(page: &mut Page, counts: &LockCounts) {
 fn shortcomings(process: &CountedProcess) -> Vec<String> {
     let mut found = Vec::new();
     if !process.missed.is_empty() {
-        found.push(format!("not counted: {}.", process.missed.join("; ")));
+        found.push(format!(
+            "not counted: {}.",
+            missed::in_short(&process.missed).join("; ")
+        ));
     }
     if process.forgotten > 0 {
         found.push(format!(
@@ -337,7 +343,7 @@ fn add_lock(page: &mut Page, lock: &LockAnswer) {
         let share = human::percent(waiter.waited_ns, lock.waited_ns);
         let line = format!("  {} waited: {}", right(&share, 7), waiter.group);
         page.line(middle(&line, page.width));
-        add_frames(page, &waiter.frames);
+        add_frames(page, &waiter.frames, INDENT + 4);
     }
     for blame in lock.blame.iter().take(PARTIES) {
         add_blame(page, lock, blame);
@@ -398,22 +404,22 @@ fn add_blame(page: &mut Page, lock: &LockAnswer, blame: &Blame) {
     };
     let line = middle(&line, page.width - 10);
     page.line(format!("  {share} {line}"));
-    add_frames(page, &blame.frames);
+    add_frames(page, &blame.frames, INDENT + 4);
 }
 
 /// The innermost telling functions, in one line: from the one on that uses the lock.
-fn add_frames(page: &mut Page, frames: &[Frame]) {
+pub(super) fn add_frames(page: &mut Page, frames: &[Frame], indent: usize) {
     if frames.is_empty() {
         return;
     }
-    let width = page.width - INDENT - 4;
+    let width = page.width - indent;
     let user = frames
         .iter()
         .position(|f| !f.kernel && !kinds::belongs_to_lock(&f.function));
     let names = telling(&frames[user.unwrap_or(0)..], width);
     let line = wrap(&names, width).swap_remove(0);
     let line = page.dim(&line);
-    page.line(format!("{}{line}", " ".repeat(INDENT + 4)));
+    page.line(format!("{}{line}", " ".repeat(indent)));
 }
 
 fn add_idle(page: &mut Page, answer: &LocksAnswer) {

@@ -1,5 +1,6 @@
 //! The answer for a terminal.
 mod contention;
+mod deadlocks;
 mod division;
 mod functions;
 mod header;

@@ -1,10 +1,24 @@
 //! What happened on locks while somebody waited (table `lock_blocks`), by lock, and one lock over time.
+mod convoys;
+mod inversions;
+mod owners;
+pub(in crate::locks) mod threads;
+mod timeline;
+
 use super::add;
 use crate::analysis::Analysis;
-use crate::names::FunctionId;
-use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
+use crate::names::{FunctionId, PathId};
+use crate::waits::Waits;
+pub use convoys::Convoys;
+use dwell_recording::rows::{LockBlockRow, block_end, block_part};
+pub use inversions::Inversion;
+use inversions::Priorities;
+use owners::Releases;
+pub use owners::{Away, Held};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
+use threads::Threads;
+pub use timeline::{Timeline, TimelineCell, TimelineOwner, timeline};
 
 /// How long something lasted, over many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +59,8 @@ pub struct Holder {
     pub label: Option<usize>,
     /// The function that acquired the lock, or let it go, when that was seen.
     pub function: Option<FunctionId>,
+    /// Where they let it go, most of the time, when a stack was taken.
+    pub path: Option<PathId>,
     /// How many holds, or waits.
     pub times: u64,
     /// Waiting, ns.
@@ -74,22 +90,60 @@ pub struct Contention {
     pub owners: Vec<Holder>,
     /// Who held it when waits began, by the waiting.
     pub found: Vec<Holder>,
+    /// What its owners did meanwhile.
+    pub held: Held,
+    /// When it went from waiter to waiter.
+    pub convoys: Convoys,
+    /// Who waited while somebody held it that the scheduler prefers less, the longest first.
+    pub inversions: Vec<Inversion>,
 }
 
-/// Every lock that somebody waited for, the longest waited for first.
-pub fn contention(analysis: &Analysis<'_>) -> Vec<Contention> {
-    let mut by_lock: FxHashMap<u32, Vec<&LockBlockRow>> = FxHashMap::default();
+/// The locks that somebody waited for, the longest waited for first: by position in `locks`.
+pub fn most_waited(analysis: &Analysis<'_>) -> Vec<usize> {
+    let mut waited: FxHashMap<u32, u64> = FxHashMap::default();
     for row in &analysis.tables.lock_blocks {
-        by_lock.entry(row.lock).or_default().push(row);
+        let sum = waited.entry(row.lock).or_default();
+        if row.part == block_part::WAIT {
+            add(sum, lasted(row).unwrap_or(0));
+        }
+    }
+    let locks = analysis.tables.locks.iter().enumerate();
+    let mut found: Vec<(u64, usize)> = locks
+        .filter_map(|(position, lock)| Some((waited.remove(&lock.lock)?, position)))
+        .collect();
+    found.sort_unstable_by_key(|(ns, position)| (Reverse(*ns), *position));
+    found.into_iter().map(|(_, position)| position).collect()
+}
+
+/// What happened on the locks at these positions in `locks`, in their order.
+pub fn contention(analysis: &Analysis<'_>, waits: &Waits, positions: &[usize]) -> Vec<Contention> {
+    let number = |position: &usize| analysis.tables.locks[*position].lock;
+    let places: FxHashMap<u32, usize> = positions.iter().map(number).zip(0..).collect();
+    let mut rows: Vec<(usize, Vec<&LockBlockRow>)> =
+        positions.iter().map(|p| (*p, Vec::new())).collect();
+    for row in &analysis.tables.lock_blocks {
+        if let Some(place) = places.get(&row.lock) {
+            rows[*place].1.push(row);
+        }
     }
     let threads = Threads::of(analysis);
-    let locks = analysis.tables.locks.iter().enumerate();
-    let mut found: Vec<Contention> = locks
-        .filter_map(|(position, lock)| Some((position, by_lock.get(&lock.lock)?)))
-        .map(|(position, rows)| one(analysis, &threads, position, rows))
-        .collect();
-    found.sort_by_key(|c| (Reverse(c.waits.sum_ns), c.lock));
-    found
+    let releases = Releases::of(analysis, waits, positions);
+    let mut held = owners::held(analysis, waits, &threads, &rows);
+    let priorities = Priorities::of(analysis);
+    let inversions = |lock: usize, rows: &[&LockBlockRow]| {
+        priorities.inversions(analysis, &threads, &analysis.tables.locks[lock], rows)
+    };
+    rows.iter()
+        .map(|(lock, rows)| Contention {
+            held: held.remove(lock).unwrap_or_default(),
+            inversions: inversions(*lock, rows),
+            ..one(analysis, &threads, &releases, *lock, rows)
+        })
+        .collect()
+}
+
+fn lasted(row: &LockBlockRow) -> Option<u64> {
+    row.end_ns?.checked_sub(row.start_ns?)
 }
 
 type Key = (Option<usize>, Option<FunctionId>);
@@ -97,18 +151,15 @@ type Key = (Option<usize>, Option<FunctionId>);
 fn one(
     analysis: &Analysis<'_>,
     threads: &Threads<'_>,
+    releases: &Releases,
     lock: usize,
     rows: &[&LockBlockRow],
 ) -> Contention {
-    let of = |part: &str| {
-        let part = part.to_owned();
-        rows.iter().copied().filter(move |r| r.part == part)
-    };
+    let of = |part: &'static str| rows.iter().copied().filter(move |r| r.part == part);
     let known = |row: &LockBlockRow| {
         let is_known = row.end != block_end::UNSEEN && row.end != block_end::OPEN;
         row.end_ns?.checked_sub(row.start_ns?).filter(|_| is_known)
     };
-    let lasted = |row: &LockBlockRow| row.end_ns?.checked_sub(row.start_ns?);
     let mut owners: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
     // Who has a lock has one place for it in a block, mostly.
     let mut places: FxHashMap<(u32, u32), u32> = FxHashMap::default();
@@ -142,6 +193,7 @@ fn one(
             );
         }
     }
+    let path = |(label, function): Key| releases.path(analysis, lock, label?, function);
     let gave_up = of(block_part::WAIT).filter(|w| w.end == block_end::GAVE_UP);
     Contention {
         lock,
@@ -155,15 +207,19 @@ fn one(
             .into_iter()
             .max_by_key(|(function, ns)| (*ns, Reverse(*function)))
             .map(|(function, _)| function),
-        owners: sorted(owners),
-        found: sorted(found),
+        owners: sorted(owners, path),
+        found: sorted(found, path),
+        held: Held::default(),
+        convoys: Convoys::of(rows),
+        inversions: Vec::new(),
     }
 }
 
-fn sorted(sums: FxHashMap<Key, (u64, u64)>) -> Vec<Holder> {
+fn sorted(sums: FxHashMap<Key, (u64, u64)>, path: impl Fn(Key) -> Option<PathId>) -> Vec<Holder> {
     let holder = |((label, function), (times, ns))| Holder {
         label,
         function,
+        path: path((label, function)),
         times,
         ns,
     };
@@ -178,171 +234,15 @@ fn function_of(analysis: &Analysis<'_>, frame: u32) -> Option<FunctionId> {
     analysis.names.frame(position).map(|(f, _)| f).next_back()
 }
 
-/// Threads by process and number in their own PID namespace.
-struct Threads<'t> {
-    positions: FxHashMap<(u32, u32), Vec<usize>>,
-    rows: &'t [dwell_recording::rows::ThreadRow],
-}
-
-impl<'t> Threads<'t> {
-    fn of(analysis: &Analysis<'t>) -> Threads<'t> {
-        let rows = &analysis.tables.threads;
-        let mut positions: FxHashMap<(u32, u32), Vec<usize>> = FxHashMap::default();
-        for (position, row) in rows.iter().enumerate() {
-            // Of a thread that began in the window only the outer number may be known.
-            let number = if row.ns_tid == 0 { row.tid } else { row.ns_tid };
-            let of = positions.entry((row.process, number)).or_default();
-            of.push(position);
-        }
-        Threads { positions, rows }
-    }
-
-    /// The thread that had this number at an instant, as near as may be.
-    fn position(&self, process: u32, ns_tid: u32, at_ns: u64) -> Option<usize> {
-        let positions = self.positions.get(&(process, ns_tid))?;
-        let distance = |p: &&usize| {
-            let row = &self.rows[**p];
-            let before = row.start_ns.saturating_sub(at_ns);
-            before.max(at_ns.saturating_sub(row.until_ns))
-        };
-        positions.iter().min_by_key(distance).copied()
-    }
-
-    fn label(
-        &self,
-        analysis: &Analysis<'_>,
-        process: u32,
-        ns_tid: u32,
-        at_ns: u64,
-    ) -> Option<usize> {
-        let position = self.position(process, ns_tid, at_ns)?;
-        Some(analysis.groups.label_of_thread(position))
-    }
-}
-
-/// A thread that held a lock in a timeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TimelineOwner {
-    /// Its number in its own PID namespace, 0 when nothing tells.
-    pub ns_tid: u32,
-    /// Position in `threads`, when it is there.
-    pub thread: Option<usize>,
-    /// How long it held the lock in blocks, as far as is known, ns.
-    pub held_ns: u64,
-}
-
-/// A part of a timeline.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TimelineCell {
-    /// Who held the lock longest in it, in blocks: position in [`Timeline::owners`].
-    pub owner: Option<usize>,
-    /// For how much of it somebody held the lock in a block, ns.
-    pub held_ns: u64,
-    /// Time of all waiters together in it, ns.
-    pub waited_ns: u64,
-}
-
-/// A lock over time: equal parts from the first block to the last.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Timeline {
-    /// Where it begins, ns of CLOCK_BOOTTIME.
-    pub start_ns: u64,
-    /// Length of a part, ns.
-    pub cell_ns: u64,
-    /// The parts.
-    pub cells: Vec<TimelineCell>,
-    /// Who held it, the longest first.
-    pub owners: Vec<TimelineOwner>,
-}
-
-/// A lock over time, in so many parts; none where nobody waited for it.
-pub fn timeline(analysis: &Analysis<'_>, lock: &LockRow, cells: usize) -> Option<Timeline> {
-    let rows = analysis.tables.lock_blocks.iter();
-    let rows: Vec<&LockBlockRow> = rows.filter(|r| r.lock == lock.lock).collect();
-    let instants = rows.iter().flat_map(|r| [r.start_ns, r.end_ns]).flatten();
-    let start_ns = instants.clone().min()?;
-    let end_ns = instants.max()?;
-    let cells = cells.max(1);
-    let cell_ns = (end_ns - start_ns).div_ceil(cells as u64).max(1);
-    let mut timeline = Timeline {
-        start_ns,
-        cell_ns,
-        cells: vec![TimelineCell::default(); cells],
-        owners: Vec::new(),
-    };
-    // A hold that began before anyone waited is drawn from there on.
-    let mut begins: FxHashMap<u32, u64> = FxHashMap::default();
-    for wait in rows.iter().filter(|r| r.part == block_part::WAIT) {
-        let begin = begins.entry(wait.block).or_insert(u64::MAX);
-        *begin = (*begin).min(wait.start_ns.unwrap_or(u64::MAX));
-        timeline.spread(wait.start_ns, wait.end_ns, |cell, _, ns| {
-            add(&mut cell.waited_ns, ns)
-        });
-    }
-    let threads = Threads::of(analysis);
-    let mut held: Vec<FxHashMap<u32, u64>> = vec![FxHashMap::default(); cells];
-    let mut sums: FxHashMap<u32, u64> = FxHashMap::default();
-    for hold in rows.iter().filter(|r| r.part == block_part::HOLD) {
-        let begin = hold.start_ns.or_else(|| begins.get(&hold.block).copied());
-        timeline.spread(begin, hold.end_ns, |cell, place, ns| {
-            add(&mut cell.held_ns, ns);
-            add(held[place].entry(hold.ns_tid).or_default(), ns);
-            add(sums.entry(hold.ns_tid).or_default(), ns);
-        });
-    }
-    let mut owners: Vec<(u32, u64)> = sums.into_iter().collect();
-    owners.sort_by_key(|(tid, ns)| (Reverse(*ns), *tid));
-    let position = |tid: u32| owners.iter().position(|o| o.0 == tid);
-    for (cell, held) in timeline.cells.iter_mut().zip(held) {
-        let longest = held
-            .into_iter()
-            .max_by_key(|(tid, ns)| (*ns, Reverse(*tid)));
-        cell.owner = longest.and_then(|(tid, _)| position(tid));
-    }
-    timeline.owners = owners
-        .iter()
-        .map(|&(ns_tid, held_ns)| TimelineOwner {
-            ns_tid,
-            thread: threads.position(lock.process, ns_tid, start_ns),
-            held_ns,
-        })
-        .collect();
-    Some(timeline)
-}
-
-impl Timeline {
-    /// Gives each part what it has of a stretch of time.
-    fn spread(
-        &mut self,
-        start_ns: Option<u64>,
-        end_ns: Option<u64>,
-        mut give: impl FnMut(&mut TimelineCell, usize, u64),
-    ) {
-        let (Some(start), Some(end)) = (start_ns, end_ns) else {
-            return;
-        };
-        let (start, end) = (
-            start.saturating_sub(self.start_ns),
-            end.saturating_sub(self.start_ns),
-        );
-        let mut from = start;
-        while from < end {
-            let place = (from / self.cell_ns) as usize;
-            let Some(cell) = self.cells.get_mut(place) else {
-                return;
-            };
-            let until = end.min((place as u64 + 1) * self.cell_ns);
-            give(cell, place, until - from);
-            from = until;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::{Reason, State};
     use dwell_recording::Tables;
-    use dwell_recording::rows::{FrameRow, ProcessRow, SymbolRow, ThreadRow};
+    use dwell_recording::rows::{
+        EventRow, FrameRow, FutexRow, LockRow, ProcessRow, SiteRow, SiteTimeRow, SliceRow,
+        StackRow, SymbolRow, ThreadRow, event,
+    };
 
     /// `(part, thread, start, end, how, owner, blamed, unclaimed)` in one block.
     type Part = (
@@ -435,11 +335,16 @@ mod tests {
         ("hold", 12, Some(4_500), 5_000, "open", 0, 0, 0),
     ];
 
+    fn contended(analysis: &Analysis<'_>) -> Vec<Contention> {
+        let waits = Waits::of(analysis.tables, &analysis.index);
+        contention(analysis, &waits, &most_waited(analysis))
+    }
+
     #[test]
     fn a_lock_s_blocks_are_summed_up() {
         let tables = tables(&PARTS);
         let analysis = Analysis::of(&tables);
-        let [lock] = &contention(&analysis)[..] else {
+        let [lock] = &contended(&analysis)[..] else {
             panic!("one lock");
         };
         assert_eq!((lock.blocks, lock.gave_up, lock.longest_queue), (1, 1, 1));
@@ -472,6 +377,201 @@ mod tests {
         );
     }
 
+    /// A wait of a thread at a site of its own: `(thread, reason, on the lock, start, blocked, runnable, waker)`.
+    type Away = (u32, &'static str, bool, u64, u64, u64, Option<u32>);
+
+    fn add_away(tables: &mut Tables, stays: &[Away]) {
+        tables.futexes = vec![FutexRow {
+            futex: 3,
+            process: 1,
+            address: 0x1000,
+            ..FutexRow::default()
+        }];
+        tables.stacks = (10..13)
+            .map(|stack| StackRow {
+                stack,
+                frames: vec![stack],
+                end: "complete".into(),
+            })
+            .collect();
+        for (site, &(thread, reason, on_lock, start_ns, blocked_ns, runnable_ns, waker_thread)) in
+            (0..).zip(stays)
+        {
+            tables.sites.push(SiteRow {
+                site,
+                thread,
+                reason: reason.into(),
+                futex: on_lock.then_some(3),
+                ..SiteRow::default()
+            });
+            tables.site_times.push(SiteTimeRow {
+                site,
+                blocked_ns,
+                runnable_ns,
+                count: 1,
+                ..SiteTimeRow::default()
+            });
+            tables.slices.push(SliceRow {
+                thread,
+                site,
+                start_ns,
+                blocked_ns,
+                runnable_ns,
+                stack: Some(thread),
+                waker_thread,
+                waker_stack: waker_thread,
+                ..SliceRow::default()
+            });
+        }
+    }
+
+    #[test]
+    fn owners_are_told_where_they_were() {
+        let mut tables = tables(&PARTS);
+        let stays = [
+            (11, "lock", true, 1_000, 1_050, 50, Some(10)),
+            (11, "io", false, 2_000, 600, 300, None),
+            (11, "", false, 3_900, 0, 100, None),
+            (12, "lock", true, 1_500, 900, 0, Some(11)),
+            (12, "sleep", false, 4_500, 500, 0, None),
+        ];
+        add_away(&mut tables, &stays);
+        let analysis = Analysis::of(&tables);
+        let lock = contended(&analysis).remove(0);
+        let leaf = |path: Option<PathId>| {
+            let path = analysis.names.path(path.expect("a path"));
+            let function = *path.last().expect("a function");
+            analysis.names.function(function).name.clone()
+        };
+        // Each was seen to wake a waiter from the function in which it held the lock.
+        let owners: Vec<_> = lock.owners.iter().map(|o| o.function).collect();
+        for (owner, name) in lock.owners.iter().zip(["function10", "function11"]) {
+            assert_eq!(leaf(owner.path), name, "{owners:?}");
+        }
+        assert_eq!(lock.owners[2].path, None);
+        // From the first wait to 2000, from 2100 to 4000, from 4500 to the end at 5000.
+        assert_eq!(lock.held.held_ns, 1_000 + 1_900 + 500);
+        let away = lock.held.away.iter();
+        let away: Vec<_> = away.map(|a| (a.state, leaf(a.path), a.ns)).collect();
+        let io = State::Blocked(Reason::Io);
+        let sleep = State::Blocked(Reason::Sleep);
+        let wanted = [
+            (io, "function11".to_owned(), 500),
+            (sleep, "function12".to_owned(), 500),
+            (State::Runnable, "function11".to_owned(), 400),
+        ];
+        assert_eq!(away, wanted);
+        assert_eq!(lock.held.away_ns(|s| s.reason().is_some()), 1_000);
+    }
+
+    /// A thread that took the lock between two others is not taken to have had it all the time.
+    #[test]
+    fn of_holds_without_a_begin_only_the_first_counts() {
+        let mut parts = PARTS.to_vec();
+        parts.insert(4, ("hold", 12, None, 4_400, "released", 0, 0, 0));
+        let lock = |parts: &[Part]| {
+            let tables = tables(parts);
+            contended(&Analysis::of(&tables)).remove(0).held.held_ns
+        };
+        assert_eq!(lock(&parts), lock(&PARTS));
+    }
+
+    /// A clock that is a little ahead makes a wait before the hold reach into it.
+    #[test]
+    fn waits_next_to_a_hold_are_not_in_it() {
+        let mut tables = tables(&PARTS);
+        add_away(
+            &mut tables,
+            &[
+                (11, "poll", false, 1_000, 1_000, 200, None),
+                (11, "poll", false, 3_950, 1_000, 0, None),
+            ],
+        );
+        let analysis = Analysis::of(&tables);
+        assert_eq!(contended(&analysis).remove(0).held.away, []);
+    }
+
+    #[test]
+    fn owners_are_away_no_longer_than_they_hold() {
+        let mut tables = tables(&PARTS);
+        add_away(&mut tables, &[(11, "io", false, 2_100, 1_000, 0, None)]);
+        // It stands for many of its kind.
+        tables.site_times[0].blocked_ns = 1_000_000;
+        let analysis = Analysis::of(&tables);
+        let lock = contended(&analysis).remove(0);
+        assert_eq!(lock.held.away_ns(|_| true), lock.held.held_ns);
+    }
+
+    #[test]
+    fn waiting_for_one_that_is_preferred_less_is_an_inversion() {
+        let mut tables = tables(&PARTS);
+        let mut prefer = |thread: u32, time_ns: u64, how: &str| {
+            tables.events.push(EventRow {
+                time_ns,
+                thread: Some(thread),
+                kind: event::PRIORITY.into(),
+                detail: how.into(),
+            });
+        };
+        prefer(10, 1_500, "nice 19");
+        prefer(12, 1_000, "fifo 3");
+        prefer(12, 4_000, "idle");
+        let found = |tables: &Tables| -> Vec<_> {
+            let analysis = Analysis::of(tables);
+            let found = contended(&analysis).remove(0).inversions.into_iter();
+            let told = |i: Inversion| (i.waiter_priority, i.owner_priority, i.waited_ns);
+            found.map(told).collect()
+        };
+        let wanted = [
+            // From 1000 to 2000 a usual one waited for one that is nice, from 1500 on also another.
+            ("nice 0", "nice 19", 1_000),
+            ("fifo 3", "nice 19", 500),
+            // From 2100 to 2500 that waited for a usual one.
+            ("fifo 3", "nice 0", 400),
+        ];
+        let wanted = wanted.map(|(w, o, ns)| (w.to_owned(), o.to_owned(), ns));
+        assert_eq!(found(&tables), wanted);
+        tables.locks[0].mutex_type = "normal inherit".into();
+        assert_eq!(found(&tables), []);
+    }
+
+    #[test]
+    fn a_convoy_is_told_from_a_crowd() {
+        let turns = |turns: u64| -> Vec<Part> {
+            let wait = |n: u64| {
+                let tid = 10 + (n % 3) as u32;
+                (
+                    "wait",
+                    tid,
+                    Some(n * 100),
+                    n * 100 + 250,
+                    "acquired",
+                    0,
+                    0,
+                    250,
+                )
+            };
+            (0..turns).map(wait).collect()
+        };
+        let convoys = |parts: &[Part]| {
+            let tables = tables(parts);
+            contended(&Analysis::of(&tables)).remove(0).convoys
+        };
+        let found = convoys(&turns(9));
+        assert_eq!(
+            (found.count, found.most_hand_offs, found.longest_ns),
+            (1, 9, 1_050)
+        );
+        assert_eq!(found.waited_ns, 9 * 250);
+        assert_eq!(convoys(&turns(7)).count, 0);
+        // Each waits once.
+        let mut crowd = turns(9);
+        for (n, part) in (0..).zip(&mut crowd) {
+            part.1 = 100 + n;
+        }
+        assert_eq!(convoys(&crowd).count, 0);
+    }
+
     #[test]
     fn a_timeline_has_owners_and_waiting() {
         let tables = tables(&PARTS);
@@ -493,7 +593,7 @@ mod tests {
         ];
         assert_eq!(cells, wanted);
         let waited: u64 = timeline.cells.iter().map(|c| c.waited_ns).sum();
-        assert_eq!(waited, contention(&analysis)[0].waits.sum_ns);
+        assert_eq!(waited, contended(&analysis)[0].waits.sum_ns);
     }
 
     #[test]
@@ -506,7 +606,7 @@ mod tests {
         }
         tables.lock_blocks[0].lock = 8;
         let analysis = Analysis::of(&tables);
-        assert_eq!(contention(&analysis).len(), 1);
+        assert_eq!(contended(&analysis).len(), 1);
         assert!(timeline(&analysis, &tables.locks[0], 70).is_some());
     }
 }

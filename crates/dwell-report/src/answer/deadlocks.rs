@@ -1,0 +1,44 @@
+//! Threads that waited for each other's locks when the recording ended.
+use super::build::frames;
+use super::contention::name;
+use super::{LockDeadlock, LockThread, StuckThread};
+use dwell_analysis::Analysis;
+use dwell_analysis::groups::process_name;
+use dwell_analysis::locks::deadlocks::{self, Deadlock, Stuck};
+use dwell_analysis::waits::Waits;
+
+/// Every deadlock.
+pub(super) fn deadlocks(analysis: &Analysis<'_>, waits: &Waits) -> Vec<LockDeadlock> {
+    let found = deadlocks::deadlocks(analysis, waits);
+    found.iter().map(|d| told(analysis, d)).collect()
+}
+
+fn told(analysis: &Analysis<'_>, of: &Deadlock) -> LockDeadlock {
+    let behind = of.behind.iter();
+    LockDeadlock {
+        threads: of.members.iter().map(|m| stuck(analysis, m)).collect(),
+        behind: behind.map(|t| thread(analysis, *t)).collect(),
+    }
+}
+
+fn stuck(analysis: &Analysis<'_>, of: &Stuck) -> StuckThread {
+    let process = analysis.index.process(of.process);
+    let until_ns = analysis.tables.threads[of.thread].until_ns;
+    StuckThread {
+        thread: thread(analysis, of.thread),
+        process: process_name(analysis.tables, process).to_owned(),
+        lock: name(analysis, of.process, of.address, None),
+        address: format!("{:#x}", of.address),
+        held_by: thread(analysis, of.owner),
+        waited_ns: of.since_ns.map(|since| until_ns.saturating_sub(since)),
+        frames: of.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+    }
+}
+
+fn thread(analysis: &Analysis<'_>, position: usize) -> LockThread {
+    let row = &analysis.tables.threads[position];
+    LockThread {
+        name: row.name.clone(),
+        tid: if row.ns_tid == 0 { row.tid } else { row.ns_tid },
+    }
+}
