@@ -9,6 +9,7 @@ mod borrow;
 mod contexts;
 mod detour;
 mod entry;
+mod entry_nap;
 mod error;
 mod modules;
 mod owner;
