@@ -49,7 +49,7 @@ end_to_end() {
         done
     done <<<"$targets"
     rm -f "$output"
-    printf '\nDoes not hold yet and was left out (tests/not-yet.txt): %s\n' "${not_yet[*]}"
+    [ ${#not_yet[@]} -eq 0 ] || printf '\nDoes not hold yet and was left out (tests/not-yet.txt): %s\n' "${not_yet[*]}"
     [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 

@@ -31,6 +31,8 @@ fn compile(elf: &Path) -> Result<()> {
         .args(["--edition=2024", "--crate-type=bin", "--target", TARGET])
         .args(["--crate-name=blob", "-Cpanic=abort", "-Copt-level=2"])
         .args(["-Crelocation-model=pie", "-Cforce-unwind-tables=no"])
+        // A jump by a table would need a landing pad where the processor checks indirect branches.
+        .arg("-Cllvm-args=-min-jump-table-entries=1000000")
         .args(["-Clink-arg=-Tsrc/blob.ld", "-Clink-arg=--build-id=none"])
         .args(["src/blob.rs", "-o"])
         .arg(elf)

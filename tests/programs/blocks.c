@@ -1,7 +1,10 @@
 /*
  * blocks: threads that wait for each other in a known order. `blocks turns ROUNDS`: in each round one thread takes
  * a mutex, two others come and wait for it, one after the other, and hold it for a while each; a fourth one comes
- * meanwhile and gives up. `blocks quiet ROUNDS`: everything that can be done with mutexes without waiting for one.
+ * meanwhile and gives up. `blocks readers ROUNDS`: one has a read-write lock for writing, two come to read and do so
+ * beside each other, a fourth one comes then to write. `blocks reborn ROUNDS`: in each round the same memory is
+ * another lock, mutex or read-write lock, which one thread has, a second one wants, and a third one in vain.
+ * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
  * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
  * from an empty pipe while another waits for the mutex; `blocks inverted ROUNDS`: the same, the first with nice 19. On
@@ -12,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +27,8 @@ enum { MS = 1000000, FIRST_HOLD = 6 * MS, SECOND_HOLD = 3 * MS, THIRD_HOLD = 2 *
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
-static atomic_int stage;
+static atomic_int stage, reading;
+static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
 static unsigned long rounds, every = 1;
 
 /* Of one thread: its waits, what of them it acquired the mutex after, and how long it held it then. */
@@ -113,30 +118,153 @@ static void turn(size_t me)
 	}
 }
 
+/* Stage 1: 0 writes; 2: 1 is about to want to read; 3: 2 is, 0 may let go. 3 comes when both read. */
+static void turn_to_read(size_t me)
+{
+	unsigned long from;
+	switch (me) {
+	case 0:
+		pthread_rwlock_wrlock(&shared);
+		stage = 1;
+		wait_for(3);
+		hold(me, FIRST_HOLD);
+		pthread_rwlock_unlock(&shared);
+		break;
+	case 3:
+		while (reading < 2)
+			pass_time(50000);
+		pass_time(MS);
+		from = now();
+		pthread_rwlock_wrlock(&shared);
+		waited(me, from);
+		hold(me, THIRD_HOLD);
+		reading = 0;
+		pthread_rwlock_unlock(&shared);
+		break;
+	default:
+		wait_for((int)me);
+		if (me == 2)
+			pass_time(MS);
+		stage = (int)me + 1;
+		from = now();
+		pthread_rwlock_rdlock(&shared);
+		waited(me, from);
+		reading++;
+		hold(me, me == 1 ? SECOND_HOLD : FIRST_HOLD);
+		pthread_rwlock_unlock(&shared);
+	}
+}
+
+/* The same memory as one lock after the other. */
+static union {
+	pthread_mutex_t mutex;
+	pthread_rwlock_t shared;
+} memory;
+static unsigned long generation;
+
+static bool is_mutex(void)
+{
+	return generation % 3 != 2;
+}
+
+static void begin_life(void)
+{
+	pthread_mutexattr_t attributes;
+	memset(&memory, 0, sizeof memory);
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_settype(&attributes, generation % 3 ? PTHREAD_MUTEX_RECURSIVE : PTHREAD_MUTEX_NORMAL);
+	if (is_mutex())
+		pthread_mutex_init(&memory.mutex, &attributes);
+	else
+		pthread_rwlock_init(&memory.shared, NULL);
+}
+
+static void end_life(void)
+{
+	if (is_mutex() ? pthread_mutex_destroy(&memory.mutex) : pthread_rwlock_destroy(&memory.shared))
+		abort();
+}
+
+static void release(void)
+{
+	if (is_mutex() ? pthread_mutex_unlock(&memory.mutex) : pthread_rwlock_unlock(&memory.shared))
+		abort();
+}
+
+/* Stage 1: one has it; 2: another is about to want it; 3: the third has given up. They change places. */
+static void turn_in_a_life(size_t me)
+{
+	unsigned long from;
+	size_t part = (me + generation) % 3;
+	if (me == 3)
+		return;
+	if (part == 0) {
+		if (is_mutex() ? pthread_mutex_lock(&memory.mutex) : pthread_rwlock_wrlock(&memory.shared))
+			abort();
+		stage = 1;
+		wait_for(3);
+		hold(me, THIRD_HOLD);
+		release();
+	} else if (part == 1) {
+		wait_for(1);
+		stage = 2;
+		from = now();
+		if (is_mutex() ? pthread_mutex_lock(&memory.mutex) : pthread_rwlock_wrlock(&memory.shared))
+			abort();
+		waited(me, from);
+		hold(me, THIRD_HOLD);
+		release();
+	} else {
+		struct timespec until;
+		wait_for(2);
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += PATIENCE;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		from = now();
+		if ((is_mutex() ? pthread_mutex_timedlock(&memory.mutex, &until) :
+				  pthread_rwlock_timedwrlock(&memory.shared, &until)) != ETIMEDOUT)
+			abort();
+		waited(me, from);
+		stage = 3;
+	}
+}
+
+static void (*turn_of)(size_t);
+
 static void *take_turns(void *number)
 {
 	size_t me = (size_t)number;
 	facts[me].tid = gettid();
 	for (unsigned long i = 0; i < rounds; i++) {
+		if (me == 0 && turn_of == turn_in_a_life)
+			begin_life();
 		pthread_barrier_wait(&barrier);
-		turn(me);
+		turn_of(me);
 		pthread_barrier_wait(&barrier);
-		if (me == 0)
+		if (me == 0) {
 			stage = 0;
+			if (turn_of == turn_in_a_life)
+				end_life();
+			generation++;
+		}
 		pthread_barrier_wait(&barrier);
 	}
 	return NULL;
 }
 
-static void turns(void)
+static void turns(void (*one)(size_t), void *lock)
 {
 	pthread_t threads[4];
+	turn_of = one;
 	pthread_barrier_init(&barrier, NULL, 4);
 	for (size_t i = 0; i < 4; i++)
 		pthread_create(&threads[i], NULL, take_turns, (void *)i);
 	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	printf("{\"lock\":\"%p\",\"threads\":[", (void *)&mutex);
+	printf("{\"lock\":\"%p\",\"threads\":[", lock);
 	for (size_t i = 0; i < 4; i++)
 		printf("%s{\"tid\":%d,\"waits\":%lu,\"waited\":%lu,\"longest_wait\":%lu,\"held\":%lu,\"longest_hold\":%lu}",
 		       i ? "," : "", facts[i].tid, facts[i].waits, facts[i].waited, facts[i].longest_wait, facts[i].held,
@@ -147,6 +275,9 @@ static void turns(void)
 static void quiet(void)
 {
 	static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+#ifndef __GLIBC__
+	enum { PTHREAD_MUTEX_ADAPTIVE_NP = PTHREAD_MUTEX_NORMAL };
+#endif
 	const int types[] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK,
 			      PTHREAD_MUTEX_ADAPTIVE_NP };
 	pthread_mutex_t kinds[8];
@@ -171,6 +302,12 @@ static void quiet(void)
 		if (pthread_mutex_trylock(one) != 0)
 			abort();
 		pthread_mutex_unlock(one);
+		pthread_rwlock_rdlock(&shared);
+		pthread_rwlock_rdlock(&shared);
+		pthread_rwlock_unlock(&shared);
+		pthread_rwlock_unlock(&shared);
+		pthread_rwlock_wrlock(&shared);
+		pthread_rwlock_unlock(&shared);
 		if (i % 1000 == 0) {
 			struct timespec soon;
 			clock_gettime(CLOCK_REALTIME, &soon);
@@ -284,7 +421,11 @@ int main(int argc, char **argv)
 		if (command != 'r')
 			continue;
 		if (strcmp(argv[1], "turns") == 0)
-			turns();
+			turns(turn, &mutex);
+		else if (strcmp(argv[1], "readers") == 0)
+			turns(turn_to_read, &shared);
+		else if (strcmp(argv[1], "reborn") == 0)
+			turns(turn_in_a_life, &memory);
 		else if (strcmp(argv[1], "quiet") == 0)
 			quiet();
 		else if (strcmp(argv[1], "reads") == 0)

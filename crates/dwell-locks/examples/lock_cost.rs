@@ -6,10 +6,12 @@
 //!
 //! `LOCKCOST` is `tests/programs/lockcost`. Every process is measured alone and counted in turn (A B A B);
 //! a process' figure is the mean of its Bs less that of its As, and the median over the processes is
-//! printed with its quartiles. Counts are compared with the program's own.
+//! printed with its quartiles. Counts are compared with the program's own. Tools that must start the program
+//! have one of their own each time, next to one that runs alone.
 use dwell_locks::{Kind, Locks};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +25,37 @@ const CASES: [(&str, [&str; 3]); 4] = [
     ("two threads, one lock", ["2", "1", "1"]),
 ];
 
+/// Processes that a slow tool is measured with: its figure needs no decimals.
+const FEW: usize = 3;
+
+/// Tools that start the program, each with its arguments. `DIR` is a folder for what it writes.
+const STARTERS: [(&str, &[&str]); 3] = [
+    (
+        "uftrace, PLT",
+        &["uftrace", "record", "--force", "--no-pager", "-d", "DIR"],
+    ),
+    ("valgrind drd", &["valgrind", "-q", "--tool=drd"]),
+    ("valgrind helgrind", &["valgrind", "-q", "--tool=helgrind"]),
+];
+
+/// perf at what the kernel sees of locks: calls of futex and its own contended locks.
+const PERF: [&str; 14] = [
+    "record",
+    "-q",
+    "-o",
+    "/dev/null",
+    "-e",
+    "raw_syscalls:sys_enter",
+    "--filter",
+    "id == 202",
+    "-e",
+    "lock:contention_begin",
+    "-e",
+    "lock:contention_end",
+    "-g",
+    "-p",
+];
+
 /// A running `lockcost`.
 struct Target {
     child: Child,
@@ -32,10 +65,14 @@ struct Target {
 
 impl Target {
     fn start(program: &str, arguments: &[&str]) -> Result<Target, Failure> {
-        let mut child = Command::new(program)
-            .args(arguments)
+        Target::run(Command::new(program).args(arguments))
+    }
+
+    fn run(command: &mut Command) -> Result<Target, Failure> {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()?;
         let input = child.stdin.take().ok_or("no input")?;
         let output = BufReader::new(child.stdout.take().ok_or("no output")?);
@@ -52,6 +89,12 @@ impl Target {
         let mut line = String::new();
         self.output.read_line(&mut line)?;
         Ok(serde_json::from_str(&line)?)
+    }
+
+    /// ns per pair of the last of some shorter measurements.
+    fn measure_shortly(&mut self) -> Result<f64, Failure> {
+        self.measure("s")?;
+        Ok(self.measure("s")?.0)
     }
 
     /// ns per pair, and the pairs it has done so far.
@@ -104,7 +147,10 @@ fn with_dwell(target: &mut Target) -> Result<(f64, f64), Failure> {
 fn with_bpftrace(target: &mut Target) -> Result<Option<(f64, f64)>, Failure> {
     const PROGRAM: &str = "uprobe:libc:pthread_mutex_lock { @[arg0] = count(); } \
                            BEGIN { printf(\"on\\n\"); }";
-    let (alone, _) = target.measure("s")?;
+    if begins_with_nop() {
+        return Ok(None);
+    }
+    let alone = target.measure_shortly()?;
     let tool = Command::new("bpftrace")
         .args(["-e", PROGRAM, "-p", &target.child.id().to_string()])
         .stdout(Stdio::piped())
@@ -117,13 +163,72 @@ fn with_bpftrace(target: &mut Target) -> Result<Option<(f64, f64)>, Failure> {
     let mut output = BufReader::new(tool.stdout.take().ok_or("no output")?);
     while !line.ends_with("on\n") && output.read_line(&mut line)? > 0 {}
     std::thread::sleep(Duration::from_millis(300));
-    let measured = target.measure("s");
+    let measured = target.measure_shortly();
+    tool.kill()?;
+    tool.wait()?;
+    Ok(Some((alone, measured?)))
+}
+
+/// Whether the function begins with a nop of five bytes, at which some kernels' uprobes harm the program. This
+/// process has the same libc.
+fn begins_with_nop() -> bool {
+    let code = libc::pthread_mutex_lock as *const [u8; 5];
+    // SAFETY: a function of at least that many bytes.
+    unsafe { *code == [0x0f, 0x1f, 0x44, 0, 0] }
+}
+
+/// perf attached to the process; none when it is not there.
+fn with_perf(target: &mut Target) -> Result<Option<(f64, f64)>, Failure> {
+    let (alone, _) = target.measure("m")?;
+    let tool = Command::new("perf")
+        .args(PERF)
+        .arg(target.child.id().to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let Ok(mut tool) = tool else {
+        return Ok(None);
+    };
+    std::thread::sleep(Duration::from_millis(1500));
+    let measured = target.measure("m");
     tool.kill()?;
     tool.wait()?;
     Ok(Some((alone, measured?.0)))
 }
 
+/// A process of its own under a tool, and one without; none when the tool is not there.
+fn under(
+    tool: &[&str],
+    program: &str,
+    arguments: &[&str],
+    folder: &Path,
+) -> Result<Option<(f64, f64)>, Failure> {
+    let mut alone = Target::start(program, arguments)?;
+    let without = alone.measure_shortly()?;
+    alone.finish()?;
+    let [name, options @ ..] = tool else {
+        return Ok(None);
+    };
+    let mut command = Command::new(name);
+    for option in options {
+        match *option {
+            "DIR" => command.arg(folder),
+            option => command.arg(option),
+        };
+    }
+    let Ok(mut target) = Target::run(command.arg(program).args(arguments)) else {
+        return Ok(None);
+    };
+    let with = target.measure_shortly()?;
+    target.finish()?;
+    Ok(Some((without, with)))
+}
+
 fn print(name: &str, pairs: &[(f64, f64)]) {
+    if pairs.is_empty() {
+        println!("  {name:<18} is not there, or harms programs here");
+        return;
+    }
     let [a25, a50, a75] = quartiles(pairs.iter().map(|p| p.0).collect());
     let [b25, b50, b75] = quartiles(pairs.iter().map(|p| p.1).collect());
     let [d25, d50, d75] = quartiles(pairs.iter().map(|p| p.1 - p.0).collect());
@@ -138,24 +243,30 @@ fn main() -> Result<(), Failure> {
         return Err("lock_cost LOCKCOST [PROCESSES]".into());
     };
     let processes = rest.first().map_or(Ok(9), |n| n.parse())?;
+    let folder = std::env::temp_dir().join(format!("dwell-lock-cost-{}", std::process::id()));
     println!("ns per lock and unlock, {processes} processes: median [quartiles]");
     for (name, arguments) in CASES {
         println!("{name}");
-        let mut dwell = Vec::new();
-        let mut bpftrace = Vec::new();
+        let (mut dwell, mut perf, mut bpftrace) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..processes {
             let mut target = Target::start(program, &arguments)?;
             dwell.push(with_dwell(&mut target)?);
-            // Slow, and its figure needs no decimals.
-            if number < 3 {
+            if number < FEW {
+                perf.extend(with_perf(&mut target)?);
                 bpftrace.extend(with_bpftrace(&mut target)?);
             }
             target.finish()?;
         }
         print("dwell", &dwell);
-        match bpftrace.is_empty() {
-            true => println!("  bpftrace is not installed"),
-            false => print("bpftrace, uprobe", &bpftrace),
+        print("perf, futex", &perf);
+        print("bpftrace, uprobe", &bpftrace);
+        for (name, tool) in STARTERS {
+            let mut pairs = Vec::new();
+            for _ in 0..FEW {
+                pairs.extend(under(tool, program, &arguments, &folder)?);
+                let _ = std::fs::remove_dir_all(&folder);
+            }
+            print(name, &pairs);
         }
     }
     Ok(())

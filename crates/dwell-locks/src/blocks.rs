@@ -11,9 +11,16 @@
 //! The lock itself says who holds it when a wait begins, so a block begins right whatever was missed before
 //! it; nothing is counted up and down. What does not fit ends at the next such instant.
 //!
+//! A read-write lock names its writer (glibc); of its readers only those are known that waited or were waited for.
+//! Each of them has a hold of its own.
+//!
+//! Memory may become another lock. Where that is of another sort, the old one is over; a mutex that
+//! follows a mutex says itself who holds it.
+//!
 //! # Blame
 //! When a lock is let go, each waiter's `now - max(arrival, previous hand-off)` is charged to who let it go;
-//! when a wait is given up, to who holds the lock. What is left of a wait (the lock was free, or held by nobody
+//! when a wait is given up, to who holds the lock. Of several readers each is charged from the one before on that
+//! let go. What is left of a wait (the lock was free, or held by nobody
 //! that was seen) is unclaimed: blame and what is unclaimed add up to the waiting.
 #![forbid(unsafe_code)]
 use crate::totals::Kind;
@@ -207,6 +214,8 @@ const SLACK_NS: u64 = 20_000;
 struct Building {
     block: Block,
     current: Option<Current>,
+    /// Readers beside each other, of those that are known to have begun.
+    readers: Vec<Hold>,
     /// Ended holds, the latest last.
     recent: Vec<Hold>,
     waits: Vec<Waiting>,
@@ -243,6 +252,7 @@ impl Blocks {
     /// differ in telling of the same instant.
     pub fn add(&mut self, event: &Event) {
         self.abandon(event);
+        self.replace(event);
         match event.what {
             What::Attempt => self.attempt(event),
             What::Acquired | What::Inherited => {
@@ -268,6 +278,9 @@ impl Blocks {
             if let Some(current) = building.current.take() {
                 building.end_hold(current.hold, None, HoldEnd::Unseen, 0);
             }
+            for reader in std::mem::take(&mut building.readers) {
+                building.end_hold(reader, None, HoldEnd::Unseen, 0);
+            }
         }
         let locks: Vec<u64> = self.open.keys().copied().collect();
         locks.into_iter().for_each(|lock| self.close_if_free(lock));
@@ -283,6 +296,9 @@ impl Blocks {
             let is_owner = |c: &mut Current| c.hold.thread == thread;
             if let Some(current) = building.current.take_if(is_owner) {
                 building.hand_off(current.hold, time_ns, HoldEnd::Died, 0);
+            }
+            if let Some(reader) = building.take_reader(thread) {
+                building.hand_off(reader, time_ns, HoldEnd::Died, 0);
             }
             if let Some(waiting) = building.take_wait(thread) {
                 let until = time_ns.max(waiting.wait.since_ns);
@@ -300,7 +316,8 @@ impl Blocks {
         self.open.values().flat_map(|building| {
             let waiters = building.waits.iter().map(|w| w.wait.thread);
             let owner = building.current.map(|c| c.hold.thread);
-            waiters.chain(owner.filter(|t| *t != 0))
+            let readers = building.readers.iter().map(|r| r.thread);
+            waiters.chain(readers).chain(owner.filter(|t| *t != 0))
         })
     }
 
@@ -318,20 +335,26 @@ impl Blocks {
     pub fn finish(mut self, time_ns: u64) -> (Finished, Oddities) {
         let mut open: Vec<Building> = self.open.drain().map(|(_, building)| building).collect();
         open.sort_by_key(|b| b.block.block);
-        for mut building in open {
+        for building in open {
             let until = time_ns.max(building.latest_ns);
-            while let Some(current) = building.current.take() {
-                building.hand_off(current.hold, until, HoldEnd::Open, 0);
-                building.current = building.named(current.next);
-            }
-            for waiting in std::mem::take(&mut building.waits) {
-                self.finished.waits.push(waiting.end(until, WaitEnd::Open));
-            }
-            building.block.is_whole = false;
-            building.latest_ns = until;
-            building.close(&mut self.finished);
+            building.abort(until, (HoldEnd::Open, WaitEnd::Open), &mut self.finished);
         }
         (self.finished, self.oddities)
+    }
+
+    /// A lock of another sort is where one was: that is gone, and whatever was open with it has ended before.
+    fn replace(&mut self, event: &Event) {
+        let is_other = |b: &Building| Sort::of(b.block.kind) != Sort::of(event.kind);
+        if self.open.get(&event.lock).is_some_and(is_other)
+            && let Some(building) = self.open.remove(&event.lock)
+        {
+            let until = building.latest_ns;
+            building.abort(
+                until,
+                (HoldEnd::Unseen, WaitEnd::Unseen),
+                &mut self.finished,
+            );
+        }
     }
 
     /// A thread that does something else waits no more: where events were lost, so was the end of its wait.
@@ -382,6 +405,7 @@ impl Blocks {
                     is_whole: true,
                 },
                 current: None,
+                readers: Vec::new(),
                 recent: Vec::new(),
                 waits: Vec::new(),
                 handed_ns: begin_ns,
@@ -434,7 +458,7 @@ impl Blocks {
             return;
         }
         building.latest_ns = building.latest_ns.max(event.time_ns);
-        let mut hold = building.hold_of(event.thread);
+        let mut hold = building.hold_of(event.thread, event.kind);
         if let Some(current) = building.current.take() {
             if current.hold.thread == event.thread {
                 // Somebody saw it before it said so itself.
@@ -450,6 +474,10 @@ impl Blocks {
         }
         hold.since_ns = Some(event.time_ns);
         hold.caller = event.caller;
+        if event.kind == Kind::Read {
+            building.readers.push(hold);
+            return;
+        }
         building.current = Some(Current {
             hold,
             is_told: true,
@@ -463,6 +491,12 @@ impl Blocks {
             return;
         };
         building.latest_ns = building.latest_ns.max(event.time_ns);
+        if event.kind == Kind::Read {
+            let reader = building.take_reader(event.thread);
+            let reader = reader.unwrap_or_else(|| building.hold_of(event.thread, event.kind));
+            building.hand_off(reader, event.time_ns, end, event.caller);
+            return;
+        }
         let is_owner = |c: &mut Current| c.hold.thread == event.thread || c.hold.thread == 0;
         if let Some(current) = building.current.take_if(is_owner) {
             let hold = Hold {
@@ -487,7 +521,7 @@ impl Blocks {
             return;
         }
         // Nobody saw it begin: it lies before an owner that will tell its own end, and after any other.
-        let hold = building.hold_of(event.thread);
+        let hold = building.hold_of(event.thread, event.kind);
         let mut until = event.time_ns;
         match building.current {
             // Unless its end was lost: the lock was said to be with another.
@@ -504,7 +538,8 @@ impl Blocks {
     }
 
     fn close_if_free(&mut self, lock: u64) {
-        let is_free = |b: &Building| b.waits.is_empty() && b.current.is_none();
+        let is_free =
+            |b: &Building| b.waits.is_empty() && b.current.is_none() && b.readers.is_empty();
         if self.open.get(&lock).is_some_and(is_free)
             && let Some(building) = self.open.remove(&lock)
         {
@@ -513,17 +548,43 @@ impl Blocks {
     }
 }
 
-/// Whether a lock of this kind has one owner that tells when it lets go.
+/// Whether those who have a lock of this kind tell when they let go.
 fn has_owner(kind: Kind) -> bool {
-    matches!(kind, Kind::Mutex { .. })
+    matches!(Sort::of(kind), Sort::Mutex | Sort::ReadWrite)
+}
+
+/// What cannot become one another while it is in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sort {
+    Mutex,
+    ReadWrite,
+    Other(Kind),
+}
+
+impl Sort {
+    fn of(kind: Kind) -> Sort {
+        match kind {
+            Kind::Mutex { .. } => Sort::Mutex,
+            Kind::Read | Kind::Write => Sort::ReadWrite,
+            other => Sort::Other(other),
+        }
+    }
+
+    /// The kind of the hold of an owner that such a lock names.
+    fn named(self, kind: Kind) -> Kind {
+        match self {
+            Sort::ReadWrite => Kind::Write,
+            _ => kind,
+        }
+    }
 }
 
 impl Building {
-    fn hold_of(&self, thread: u32) -> Hold {
+    fn hold_of(&self, thread: u32, kind: Kind) -> Hold {
         Hold {
             block: self.block.block,
             lock: self.block.lock,
-            kind: self.block.kind,
+            kind,
             thread,
             since_ns: None,
             until_ns: None,
@@ -537,10 +598,15 @@ impl Building {
     /// A thread that holds the lock, by what others say; none for 0.
     fn named(&self, thread: u32) -> Option<Current> {
         (thread != 0).then(|| Current {
-            hold: self.hold_of(thread),
+            hold: self.hold_of(thread, Sort::of(self.block.kind).named(self.block.kind)),
             is_told: false,
             next: 0,
         })
+    }
+
+    fn take_reader(&mut self, thread: u32) -> Option<Hold> {
+        let place = self.readers.iter().position(|r| r.thread == thread)?;
+        Some(self.readers.remove(place))
     }
 
     /// The lock says who holds it.
@@ -548,8 +614,11 @@ impl Building {
         if !has_owner(event.kind) {
             return;
         }
+        if Sort::of(event.kind) == Sort::ReadWrite && event.owner == 0 {
+            return; // readers have it, or a writer that musl does not name: who lets go will tell
+        }
         let unknown = Current {
-            hold: self.hold_of(0),
+            hold: self.hold_of(0, event.kind),
             is_told: false,
             next: 0,
         };
@@ -621,7 +690,11 @@ impl Building {
 
     fn charge(&mut self, hold: &mut Hold, time_ns: u64) {
         if hold.thread != 0 {
-            for waiting in &mut self.waits {
+            // Readers keep nobody waiting who wants to read.
+            let reads = |kind: Kind| kind == Kind::Read;
+            let is_reader = reads(hold.kind);
+            let kept = |w: &&mut Waiting| !(is_reader && reads(w.wait.kind));
+            for waiting in self.waits.iter_mut().filter(kept) {
                 let rest = waiting.rest(self.handed_ns, time_ns);
                 waiting.claimed_ns += rest;
                 hold.blamed_ns += rest;
@@ -639,6 +712,23 @@ impl Building {
             releaser,
             ..hold
         });
+    }
+
+    /// Ends whatever is open.
+    fn abort(mut self, until: u64, (hold, wait): (HoldEnd, WaitEnd), finished: &mut Finished) {
+        for reader in std::mem::take(&mut self.readers) {
+            self.hand_off(reader, until, hold, 0);
+        }
+        while let Some(current) = self.current.take() {
+            self.hand_off(current.hold, until, hold, 0);
+            self.current = self.named(current.next);
+        }
+        for waiting in std::mem::take(&mut self.waits) {
+            finished.waits.push(waiting.end(until, wait));
+        }
+        self.block.is_whole = false;
+        self.latest_ns = until;
+        self.close(finished);
     }
 
     fn close(mut self, finished: &mut Finished) {

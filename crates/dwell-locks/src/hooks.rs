@@ -80,6 +80,12 @@ pub(crate) const UNLOCK: Function = Function {
     )
 };
 
+/// The same for read-write locks.
+pub(crate) const LEAVE_LOCK: Function = Function {
+    is_release: true,
+    ..plain("pthread_rwlock_unlock", dwell_agent::LEAVE_LOCK_OFFSET)
+};
+
 /// Every function that is hooked in any libc.
 pub(crate) const FUNCTIONS: [Function; 22] = {
     use dwell_agent::*;

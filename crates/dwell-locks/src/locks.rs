@@ -1,6 +1,6 @@
 //! Attaches to a process, reads, and lets go.
 use crate::events::{Drained, Reader};
-use crate::hooks::{FUNCTIONS, LEAVE, MUSL_WAITS, UNLOCK};
+use crate::hooks::{FUNCTIONS, LEAVE, LEAVE_LOCK, MUSL_WAITS, UNLOCK};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
@@ -187,8 +187,8 @@ fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>)
     let image = module.image()?;
     let mut names = Vec::new();
     let mut probes = Vec::new();
-    let release = (libc != Libc::Unknown).then_some(&UNLOCK);
-    for function in FUNCTIONS.iter().chain(release) {
+    let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
+    for function in FUNCTIONS.iter().chain(releases.into_iter().flatten()) {
         let keeps = |_: &Hook| {
             let symbols = image.symbols();
             let mut named = symbols.filter(|s| s.name == function.name.as_bytes());

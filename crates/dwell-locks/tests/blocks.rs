@@ -660,3 +660,103 @@ fn losses_spoil_no_more_than_their_time() {
         assert_eq!(ended.count(), told.count(), "{context}");
     }
 }
+
+/// An event of a thread, at a time; an attempt and its end name when the wait began.
+fn at(time_ns: u64, what: What, kind: Kind, thread: u32, since_or_owner: u64) -> Event {
+    let is_attempt = what == What::Attempt;
+    Event {
+        time_ns,
+        since_ns: if is_attempt { 0 } else { since_or_owner },
+        lock: LOCK,
+        kind,
+        what,
+        thread,
+        owner: if is_attempt { since_or_owner as u32 } else { 0 },
+        caller: 0,
+    }
+}
+
+/// A writer, two readers beside each other, and a writer who waits for both.
+#[test]
+fn readers_are_charged_one_after_the_other() {
+    use Kind::{Read, Write};
+    let events = [
+        at(100, What::Attempt, Read, 2, 1),
+        at(200, What::Attempt, Read, 3, 1),
+        at(300, What::Released, Write, 1, 0),
+        at(310, What::Acquired, Read, 2, 100),
+        at(320, What::Acquired, Read, 3, 200),
+        at(400, What::Attempt, Write, 4, 0),
+        at(600, What::Released, Read, 2, 0),
+        at(900, What::Released, Read, 3, 0),
+        at(910, What::Acquired, Write, 4, 400),
+        at(1000, What::Released, Write, 4, 0),
+    ];
+    let finished = built(&events, 2000);
+    let hold = |h: &Hold| (h.thread, h.kind, h.since_ns, h.until_ns, h.blamed_ns);
+    let holds: Vec<_> = finished.holds.iter().map(hold).collect();
+    let expected = [
+        (1, Write, None, Some(300), 300),
+        (2, Read, Some(310), Some(600), 200),
+        (3, Read, Some(320), Some(900), 300),
+        (4, Write, Some(910), Some(1000), 0),
+    ];
+    assert_eq!(holds, expected);
+    assert!(finished.holds.iter().all(|h| h.end == HoldEnd::Released));
+    let wait = |w: &Wait| (w.thread, w.until_ns - w.since_ns, w.unclaimed_ns, w.owner);
+    let waits: Vec<_> = finished.waits.iter().map(wait).collect();
+    assert_eq!(waits, [(2, 210, 10, 1), (3, 120, 20, 1), (4, 510, 10, 0)]);
+    let [block] = &finished.blocks[..] else {
+        panic!("{:?}", finished.blocks);
+    };
+    assert!(block.is_whole && block.begin_ns == 100 && block.end_ns == 1000);
+}
+
+/// A reader whose processor is slow to come is not charged to the reader beside it.
+#[test]
+fn readers_keep_no_reader_waiting() {
+    use Kind::{Read, Write};
+    let events = [
+        at(100, What::Attempt, Read, 2, 1),
+        at(100, What::Attempt, Read, 3, 1),
+        at(300, What::Released, Write, 1, 0),
+        at(310, What::Acquired, Read, 2, 100),
+        at(600, What::Released, Read, 2, 0),
+        at(700, What::Acquired, Read, 3, 100),
+        at(800, What::Released, Read, 3, 0),
+    ];
+    let finished = built(&events, 2000);
+    let blamed: Vec<_> = finished.holds.iter().map(|h| h.blamed_ns).collect();
+    assert_eq!(blamed, [400, 0, 0]);
+    let unclaimed: Vec<_> = finished.waits.iter().map(|w| w.unclaimed_ns).collect();
+    assert_eq!(unclaimed, [10, 400]);
+}
+
+/// Memory that becomes a lock of another sort: what was open with the old one ends with its last sign of life.
+#[test]
+fn a_lock_of_another_sort_begins_anew() {
+    let gave_up = Event {
+        owner: 9,
+        ..at(200, What::GaveUp, MUTEX, 2, 100)
+    };
+    let events = [
+        at(100, What::Attempt, MUTEX, 2, 9),
+        gave_up,
+        at(1000, What::Attempt, Kind::Read, 3, 7),
+        at(1100, What::Released, Kind::Write, 7, 0),
+        at(1110, What::Acquired, Kind::Read, 3, 1000),
+        at(1200, What::Released, Kind::Read, 3, 0),
+    ];
+    let finished = built(&events, 2000);
+    let hold = |h: &Hold| (h.thread, h.until_ns, h.end, h.blamed_ns);
+    let holds: Vec<_> = finished.holds.iter().map(hold).collect();
+    let expected = [
+        (9, Some(200), HoldEnd::Unseen, 100),
+        (7, Some(1100), HoldEnd::Released, 100),
+        (3, Some(1200), HoldEnd::Released, 0),
+    ];
+    assert_eq!(holds, expected);
+    let block = |b: &Block| (b.begin_ns, b.end_ns, b.is_whole);
+    let blocks: Vec<_> = finished.blocks.iter().map(block).collect();
+    assert_eq!(blocks, [(100, 200, false), (1000, 1200, true)]);
+}

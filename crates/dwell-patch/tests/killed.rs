@@ -4,8 +4,10 @@ mod common;
 
 use common::{Puppet, assert_pristine, at_entry, from_environment};
 use dwell_agent::layout::{Header, Link, MAGIC};
+use dwell_patch::process::AtEntry;
 use dwell_patch::{Attachment, Hook, recover};
 use std::fs::File;
+use std::io::{Read, Write};
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
@@ -165,4 +167,71 @@ fn quiet_without_an_owner() {
     assert_pristine(target.pid());
     target.run();
     target.finish();
+}
+
+const LEAD: &str = "DWELL_TEST_LEAD_TO_ENTRY";
+
+/// What is killed: leads a process to the entry of what it executes, and keeps it there.
+#[test]
+#[ignore = "needs root"]
+fn leader() {
+    let Ok(pid) = std::env::var(LEAD) else {
+        return; // run by itself, there is nobody to lead
+    };
+    let expected = AtEntry::expect(pid.parse().expect("a number")).expect("it can be traced");
+    println!("expects");
+    let held = expected.held().expect("it can be led");
+    assert!(held.is_some());
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+/// A program whose dwell is killed at any instant from its exec on begins all the same, if a nap later.
+#[test]
+#[ignore = "needs root"]
+fn killed_on_the_way_to_the_entry() {
+    let rounds = from_environment("DWELL_KILLS", 40) as u64;
+    let one = |round: u64| {
+        let mut program = Command::new("sh")
+            .args(["-c", "read go; exec /bin/echo begun"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a shell");
+        let mut leader = Command::new(std::env::current_exe().expect("a path"))
+            .args(["leader", "--exact", "--ignored", "--nocapture"])
+            .env(LEAD, program.id().to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("this program starts");
+        let mut said = Vec::new();
+        let mut output = leader.stdout.take().expect("piped");
+        while !said.ends_with(b"expects\n") {
+            let mut byte = [0];
+            output.read_exact(&mut byte).expect("it expects");
+            said.extend(byte);
+        }
+        let mut input = program.stdin.take().expect("piped");
+        input.write_all(b"go\n").expect("it reads");
+        std::thread::sleep(Duration::from_micros(round * 150));
+        leader.kill().expect("it runs");
+        leader.wait().expect("it is dead");
+        let begin = Instant::now();
+        let mut text = String::new();
+        let mut output = program.stdout.take().expect("piped");
+        output.read_to_string(&mut text).expect("text");
+        let status = program.wait().expect("it ends");
+        assert!(status.success(), "after {round}: {status}");
+        assert_eq!(text, "begun\n", "after {round}");
+        begin.elapsed()
+    };
+    // Beside each other: some nap.
+    let late = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..rounds)
+            .map(|round| scope.spawn(move || one(round)))
+            .collect();
+        let took = all.into_iter().map(|t| t.join().expect("it begins"));
+        took.filter(|took| *took > Duration::from_secs(2)).count()
+    });
+    println!("{rounds} kills, {late} of them while it napped");
+    assert!(late > 0, "no kill came while it napped");
 }

@@ -435,12 +435,12 @@ fn mutex_type(kind: Kind) -> String {
     text
 }
 
-/// Whether the agent sees that a lock of this kind is not free: of mutexes always, of others in glibc,
+/// Whether the agent sees that a lock of this kind is not free: of mutexes always, of others in the libcs
 /// whose words it knows.
 fn knows_contention(kind: Kind, libc: &str) -> bool {
     match kind {
         Kind::Mutex { .. } => true,
-        Kind::Read | Kind::Write | Kind::Semaphore => libc == "glibc",
+        Kind::Read | Kind::Write | Kind::Semaphore => libc != "unknown",
         // Where spin locks are hooked, the attempt is over.
         Kind::UnknownMutex | Kind::Spin | Kind::Condition | Kind::Barrier => false,
     }

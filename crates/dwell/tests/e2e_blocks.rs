@@ -26,6 +26,68 @@ fn of_lock<'t>(tables: &'t Tables, answer: &Value) -> (&'t LockRow, Vec<&'t Lock
     (lock, rows.collect())
 }
 
+/// Rows of whatever locks were at the address that a program names, of one part.
+struct Rows<'t>(Vec<&'t LockBlockRow>);
+
+impl<'t> Rows<'t> {
+    fn at(tables: &'t Tables, answer: &Value) -> Rows<'t> {
+        let address = answer["lock"].as_str().expect("an address");
+        let address = u64::from_str_radix(address.trim_start_matches("0x"), 16);
+        let address = address.expect("an address");
+        let is_there = |number| {
+            let lock = tables.locks.iter().find(|l| l.lock == number);
+            lock.is_some_and(|l| l.address == address)
+        };
+        Rows(
+            tables
+                .lock_blocks
+                .iter()
+                .filter(|r| is_there(r.lock))
+                .collect(),
+        )
+    }
+
+    fn of(&self, part: &str) -> impl Iterator<Item = &'t LockBlockRow> {
+        let part = part.to_owned();
+        self.0.iter().copied().filter(move |r| r.part == part)
+    }
+
+    /// The waits and holds of a thread are as many and as long as it says.
+    #[track_caller]
+    fn check_thread(&self, truth: &Value, rounds: u64, holds_count: u64) {
+        let tid = number(truth, "tid") as u32;
+        let waits = self.of(block_part::WAIT).filter(|r| r.ns_tid == tid);
+        let waits: Vec<u64> = waits.filter_map(lasted).collect();
+        assert_eq!(waits.len() as u64, number(truth, "waits"));
+        assert_near("waits", waits.iter().sum(), number(truth, "waited"), rounds);
+        let longest = waits.iter().max().copied().unwrap_or(0);
+        assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
+        let holds = self.of(block_part::HOLD).filter(|r| r.ns_tid == tid);
+        let holds: Vec<&LockBlockRow> = holds.collect();
+        assert_eq!(holds.len() as u64, holds_count);
+        assert!(holds.iter().all(|h| h.end == block_end::RELEASED));
+        if holds.iter().all(|h| h.start_ns.is_some()) {
+            let held = holds.iter().filter_map(|r| lasted(r)).sum();
+            assert_near("holds", held, number(truth, "held"), rounds);
+        }
+    }
+
+    /// Blame and what is unclaimed are the waiting; little is unclaimed, but of waits that were given up for a
+    /// lock that does not name its owner.
+    #[track_caller]
+    fn check_blame(&self, names_owner: bool) {
+        let blamed: u64 = self.of(block_part::HOLD).map(|h| h.blamed_ns).sum();
+        let unclaimed: u64 = self.of(block_part::WAIT).map(|w| w.unclaimed_ns).sum();
+        let waited: u64 = self.of(block_part::WAIT).filter_map(lasted).sum();
+        assert_eq!(blamed + unclaimed, waited);
+        println!("blamed {blamed} ns, unclaimed {unclaimed} ns");
+        let is_known = |w: &&LockBlockRow| names_owner || w.end != block_end::GAVE_UP;
+        let known = self.of(block_part::WAIT).filter(is_known);
+        let unclaimed: u64 = known.map(|w| w.unclaimed_ns).sum();
+        assert!(unclaimed < waited / 10, "{unclaimed} of {waited}");
+    }
+}
+
 fn lasted(row: &LockBlockRow) -> Option<u64> {
     Some(row.end_ns? - row.start_ns?)
 }
@@ -45,9 +107,26 @@ fn number(value: &Value, name: &str) -> u64 {
 #[test]
 #[ignore = "needs root"]
 fn waits_and_holds_are_those_of_the_program() {
+    waits_and_holds_of("blocks", true);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waits_and_holds_are_those_of_a_musl_program() {
+    waits_and_holds_of("blocks-musl", false);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn waits_and_holds_are_those_of_a_static_musl_program() {
+    waits_and_holds_of("blocks-musl-static", false);
+}
+
+/// `names_owner`: whether its mutex says who holds it.
+fn waits_and_holds_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 40;
     let scratch = Scratch::new();
-    let mut target = Puppet::start("blocks", &["turns", &ROUNDS.to_string()]);
+    let mut target = Puppet::start(program, &["turns", &ROUNDS.to_string()]);
     let recording = CountedRecording::start(&scratch, &[target.pid()]);
     let answer = target.tell("r");
     let tables = recording.interrupt();
@@ -97,7 +176,8 @@ fn waits_and_holds_are_those_of_the_program() {
         }
     }
     // Everyone wanted the lock from the first, who gave it back last before anyone else had it.
-    assert!(of_part(block_part::WAIT).all(|w| w.owner_ns_tid == tid(0)));
+    let owner = if names_owner { tid(0) } else { 0 };
+    assert!(of_part(block_part::WAIT).all(|w| w.owner_ns_tid == owner));
     let gave_up = of_part(block_part::WAIT).filter(|w| w.end == block_end::GAVE_UP);
     assert_eq!(gave_up.count() as u64, ROUNDS);
     let blamed: u64 = of_part(block_part::HOLD).map(|h| h.blamed_ns).sum();
@@ -127,11 +207,135 @@ fn waits_and_holds_are_those_of_the_program() {
     assert_eq!(counted.events, ROUNDS * (2 + 2 + 2 + 3));
 }
 
+/// A writer, readers beside each other, and a writer who waits for both of them.
+fn readers_and_writers_of(program: &str, names_owner: bool) {
+    const ROUNDS: u64 = 40;
+    let scratch = Scratch::new();
+    let mut target = Puppet::start(program, &["readers", &ROUNDS.to_string()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    for truth in threads {
+        rows.check_thread(truth, ROUNDS, ROUNDS);
+    }
+    rows.check_blame(names_owner);
+    let tid = |thread: usize| number(&threads[thread], "tid") as u32;
+    // The lock names a writer only.
+    let owner = if names_owner { tid(0) } else { 0 };
+    for wait in rows.of(block_part::WAIT) {
+        let expected = if wait.ns_tid == tid(3) { 0 } else { owner };
+        assert_eq!(wait.owner_ns_tid, expected);
+        assert_eq!(wait.end, block_end::ACQUIRED);
+    }
+    // The first writer kept both readers waiting, the readers the second: first both, then the later one.
+    let blamed = |thread: usize| {
+        let holds = rows.of(block_part::HOLD);
+        let mine = holds.filter(|h| h.ns_tid == tid(thread));
+        mine.map(|h| h.blamed_ns).sum::<u64>()
+    };
+    // What is unclaimed is the way from a release to a waiter's processor.
+    let claimed = |thread: usize| {
+        let waits = rows.of(block_part::WAIT);
+        let mine = waits.filter(|w| w.ns_tid == tid(thread));
+        mine.map(|w| lasted(w).unwrap_or(0) - w.unclaimed_ns)
+            .sum::<u64>()
+    };
+    assert_eq!(blamed(0), claimed(1) + claimed(2));
+    assert_eq!(blamed(1) + blamed(2), claimed(3));
+    assert!(blamed(1) > claimed(3) / 4 && blamed(2) > claimed(3) / 4);
+    assert_eq!(blamed(3), 0);
+    let lock = |kind: &str| tables.locks.iter().find(|l| l.kind == kind);
+    let counts = |kind| lock(kind).map(|l| (l.acquired, l.contended));
+    assert_eq!(counts("read"), Some((2 * ROUNDS, Some(2 * ROUNDS))));
+    assert_eq!(counts("write"), Some((2 * ROUNDS, Some(ROUNDS))));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn readers_and_writers() {
+    readers_and_writers_of("blocks", true);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn readers_and_writers_of_musl() {
+    readers_and_writers_of("blocks-musl", false);
+}
+
+/// The same memory as one lock after the other: no hold and no wait of one is of another.
+fn reborn_locks_of(program: &str, names_owner: bool) {
+    const ROUNDS: u64 = 30;
+    let scratch = Scratch::new();
+    let mut target = Puppet::start(program, &["reborn", &ROUNDS.to_string()]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let answer = target.tell("r");
+    let tables = recording.interrupt();
+    assert_pristine(target.pid());
+    target.finish();
+
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    let tid = |thread: u64| number(&threads[thread as usize], "tid") as u32;
+    // Each thread had the lock first, second, and in vain in a third of the lives.
+    for truth in &threads[..3] {
+        rows.check_thread(truth, ROUNDS, 2 * ROUNDS / 3);
+    }
+    rows.check_blame(names_owner);
+    let mut blocks: Vec<_> = rows.of(block_part::BLOCK).collect();
+    blocks.sort_by_key(|b| b.start_ns);
+    assert_eq!(blocks.len() as u64, ROUNDS);
+    for (life, block) in (0..).zip(blocks) {
+        // Those with parts 0, 1 and 2 in this life.
+        let [first, second, third] = [0, 1, 2].map(|part| tid((part + 3 - life % 3) % 3));
+        let of = |part: &str| -> Vec<u32> {
+            let mut mine: Vec<_> = rows.of(part).filter(|r| r.block == block.block).collect();
+            mine.sort_by_key(|r| r.end_ns);
+            mine.iter().map(|r| r.ns_tid).collect()
+        };
+        assert_eq!(of(block_part::HOLD), [first, second], "life {life}");
+        assert_eq!(of(block_part::WAIT), [third, second], "life {life}");
+        let waits = rows.of(block_part::WAIT);
+        let mut of_block = waits.filter(|r| r.block == block.block);
+        assert!(of_block.all(|w| [0, first].contains(&w.owner_ns_tid)));
+        let kind = tables.locks.iter().find(|l| l.lock == block.lock);
+        let kind = kind.map(|l| (l.kind.as_str(), l.mutex_type.as_str()));
+        let expected = match life % 3 {
+            0 => ("mutex", "normal"),
+            1 => ("mutex", "recursive"),
+            _ => ("write", ""),
+        };
+        assert_eq!(kind, Some(expected), "life {life}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memory_that_becomes_another_lock() {
+    reborn_locks_of("blocks", true);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn memory_that_becomes_another_lock_of_musl() {
+    reborn_locks_of("blocks-musl-static", false);
+}
+
 #[test]
 #[ignore = "needs root"]
 fn who_never_waits_leaves_no_trace() {
+    for program in ["blocks", "blocks-musl", "blocks-musl-static"] {
+        leaves_no_trace(program);
+    }
+}
+
+fn leaves_no_trace(program: &str) {
     let scratch = Scratch::new();
-    let mut target = Puppet::start("blocks", &["quiet", "200000"]);
+    let mut target = Puppet::start(program, &["quiet", "200000"]);
     let recording = CountedRecording::start(&scratch, &[target.pid()]);
     target.tell("r");
     let tables = recording.interrupt();

@@ -58,6 +58,11 @@ pub(super) unsafe extern "C" fn enter(
         // SAFETY: the argument of the function that releases a mutex.
         return unsafe { release::unlock(state, lock, caller) };
     }
+    if operation == Operation::Leave {
+        // SAFETY: the argument of the function that lets a read-write lock go.
+        unsafe { release::leave(state, lock, caller) };
+        return 0;
+    }
     if operation == Operation::Condition {
         // SAFETY: who waits for a condition holds the mutex, which the function is going to release.
         unsafe { release::unlock_to_wait(state, arguments_at.rsi, caller) };
@@ -271,12 +276,12 @@ unsafe fn note(state: &State, call: &Noted, caller: u64) {
         return;
     };
     let mut operation = call.operation;
-    // musl goes on from `pthread_mutex_lock` into `pthread_mutex_timedlock`, by a jump.
     let before = place.operation.load(order);
     let goes_on = known.is_some()
+        && state.settings.libc == libc::MUSL
         && place.key.load(order) == call.key
-        && Operation::of(before) == Some(Operation::Lock)
-        && Operation::of(operation) == Some(Operation::TimedLock);
+        && Operation::of(operation)
+            .is_some_and(|now| Operation::of(before).is_some_and(|o| o.goes_on_as(now)));
     if goes_on {
         operation |= before & CONTENDED;
     } else if place.since.load(order) != 0 {

@@ -10,7 +10,9 @@
 //!
 //! A count is one unlocked instruction on memory that only this thread writes.
 use super::calls::enter;
-use super::layout::{BLOCK_BITS, HASH, SLOT_BITS, Settings, Shared, Slot, State, THREAD_SHIFT};
+use super::layout::{
+    BLOCK_BITS, HASH, SLOT_BITS, Settings, Shared, Slot, State, THREAD_SHIFT, WAITING_BITS,
+};
 use super::operation::{CONTENDED, EBUSY, Operation};
 use super::release::{glibc_released, musl_released};
 use crate::layout::Link;
@@ -178,6 +180,17 @@ global_asm!(
     "8: dwell_released {musl_released}",
     "9: mov  ${UNLOCK}, %eax",
     "   jmp  dwell_enter",
+    // Whether anyone minds that the read-write lock in rdi is let go is asked before.
+    "dwell_entry leave_lock",
+    "   mov  {LINK_STATE}(%r11), %r8",
+    "   imul ${HASH}, %edi, %eax",
+    "   shr  ${WAITING_DROP}, %eax",
+    "   mov  {WAITING}(%r8,%rax,4), %ecx",
+    "   or   {OWED}(%r8,%rax,4), %ecx",
+    "   jne  7f",
+    "   notrack jmp *%r10",
+    "7: mov  ${LEAVE}, %eax",
+    "   jmp  dwell_enter",
     "dwell_plain lock {LOCK}",
     "dwell_plain trylock {TRYLOCK}",
     "dwell_plain timedlock {TIMEDLOCK}",
@@ -250,6 +263,10 @@ global_asm!(
     DOWN = const Operation::Down as u64,
     TRYDOWN = const Operation::TryDown as u64,
     UNLOCK = const Operation::Unlock as u64,
+    LEAVE = const Operation::Leave as u64,
+    WAITING_DROP = const 32 - WAITING_BITS,
+    WAITING = const offset_of!(State, waiting),
+    OWED = const offset_of!(State, owed),
     options(att_syntax)
 );
 

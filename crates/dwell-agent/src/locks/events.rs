@@ -11,7 +11,7 @@ use super::layout::{EVENT_WORDS, EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITI
 use super::layout::{kind, lock_of, place_of, seal_of, what};
 use super::operation::Operation;
 use super::words::{is_free, mark, own_number, owner_of};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The processor's time stamp counter.
 pub(super) fn now() -> u64 {
@@ -22,6 +22,11 @@ pub(super) fn now() -> u64 {
 /// Whether a mutex has this kind.
 fn is_mutex(kind: u64) -> bool {
     kind < kind::MUTEX
+}
+
+/// Whether a read-write lock has this kind.
+fn is_read_write(kind: u64) -> bool {
+    matches!(kind, kind::READ | kind::WRITE)
 }
 
 /// Says that this thread is going to wait for a lock; since when, or 0 when no events are written.
@@ -63,7 +68,19 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
     let time = now();
     let (lock, kind) = lock_of(call.key);
     let mut owner = 0;
-    if is_mutex(kind) {
+    let mut waits_on = false;
+    if is_read_write(kind) {
+        // Nothing in the lock makes its release come to us: who waited for it is one whom its release
+        // concerns until it has let go itself.
+        waits_on = what == what::ACQUIRED && hold(state, lock);
+        if what == what::GAVE_UP {
+            // SAFETY: by contract.
+            owner = unsafe { owner_of(state, Operation::Write, lock) };
+            if owner != 0 {
+                owe(state, lock, owner);
+            }
+        }
+    } else if is_mutex(kind) {
         // SAFETY: by contract; a thread that has just waited for the lock may look at it.
         unsafe {
             if what == what::GAVE_UP {
@@ -74,7 +91,9 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
             }
         }
     }
-    subtract(&state.waiting, lock);
+    if !waits_on {
+        subtract(&state.waiting, lock);
+    }
     let words = [
         time,
         call.since,
@@ -118,6 +137,15 @@ pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u6
 pub(super) fn is_told(state: &State, lock: u64) -> bool {
     // Each has an effect.
     let held = let_go(state, lock);
+    held || is_waited_for(state, lock) || is_owed(state, lock)
+}
+
+/// The same of a read-write lock.
+pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
+    let held = let_go(state, lock);
+    if held {
+        subtract(&state.waiting, lock);
+    }
     held || is_waited_for(state, lock) || is_owed(state, lock)
 }
 
@@ -181,17 +209,19 @@ fn subtract(table: &[AtomicU32], lock: u64) {
 }
 
 /// Notes that this thread holds a lock after a wait. Who has no place for it leaves a note for the next
-/// release, whoever makes it.
-fn hold(state: &State, lock: u64) {
+/// release, whoever makes it. Whether it was noted and had not been before.
+fn hold(state: &State, lock: u64) -> bool {
     let held = own_block(state).and_then(|block| state.held.get(block));
-    let free = held.and_then(|held| {
-        held.iter()
-            .find(|h| matches!(h.load(Ordering::Relaxed), 0) || h.load(Ordering::Relaxed) == lock)
-    });
+    let is = |wanted: u64| move |h: &&AtomicU64| h.load(Ordering::Relaxed) == wanted;
+    if held.is_some_and(|held| held.iter().any(|h| is(lock)(&h))) {
+        return false;
+    }
+    let free = held.and_then(|held| held.iter().find(is(0)));
     match free {
         Some(free) => free.store(lock, Ordering::Relaxed),
         None => owe(state, lock, own_number(state)),
     }
+    free.is_some()
 }
 
 /// Whether this thread held a lock after a wait. It does no more.

@@ -226,7 +226,8 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
-    /// How many threads wait for a lock, by the hash of its address.
+    /// How many threads wait for a lock, by the hash of its address; and of read-write locks, how many hold
+    /// one after a wait.
     pub waiting: [AtomicU32; WAITING],
     /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
     /// hash; all bits for an owner that is not known.

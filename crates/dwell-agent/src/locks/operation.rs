@@ -32,12 +32,14 @@ pub enum Operation {
     TryDown,
     /// `pthread_mutex_unlock`
     Unlock,
+    /// `pthread_rwlock_unlock`
+    Leave,
 }
 
 /// Set beside the number of an operation whose lock was not free when it came.
 pub const CONTENDED: u64 = 1 << 8;
 
-const ALL: [Operation; 14] = [
+const ALL: [Operation; 15] = [
     Operation::Lock,
     Operation::TryLock,
     Operation::TimedLock,
@@ -52,6 +54,7 @@ const ALL: [Operation; 14] = [
     Operation::Down,
     Operation::TryDown,
     Operation::Unlock,
+    Operation::Leave,
 ];
 
 /// What became of a call.
@@ -102,10 +105,20 @@ impl Operation {
         )
     }
 
+    /// Whether a way through libc that begins with this operation may come by another entry on its way: musl
+    /// goes on by a jump from the plain function to its timed variant.
+    pub fn goes_on_as(self, next: Operation) -> bool {
+        match self {
+            Operation::Lock => next == Operation::TimedLock,
+            Operation::Read | Operation::Write | Operation::Down => next == self,
+            _ => false,
+        }
+    }
+
     /// What a result means.
     pub fn outcome(self, result: i32) -> Outcome {
         match (self, result) {
-            (Operation::Unlock, _) => Outcome::Nothing,
+            (Operation::Unlock | Operation::Leave, _) => Outcome::Nothing,
             (_, 0) | (Operation::Barrier, SERIAL_THREAD) => Outcome::Acquired,
             // A robust mutex whose owner has died is acquired nevertheless.
             (_, EOWNERDEAD) if self.is_mutex() => Outcome::Acquired,

@@ -1,4 +1,4 @@
-//! Releases of mutexes that somebody waits for, or may wait for.
+//! Releases of mutexes and read-write locks that somebody waits for, or may wait for.
 //!
 //! A plain mutex is released by `entries`, as libc would do it; what comes here after that has released it
 //! already and never looks at it again: it may be gone. Mutexes with an owner and a plain word are released
@@ -6,10 +6,10 @@
 use super::calls::ANSWERED;
 use super::counters::{tid_by_libc, wake};
 use super::events::{self, now};
-use super::layout::{State, key_of, libc, what};
+use super::layout::{State, key_of, kind, libc, what};
 use super::operation::{EPERM, Operation};
 use super::words::{GLIBC_OTHER_WORD, GLIBC_SHARED, MUSL_SHARED};
-use super::words::{is_nested, kind_of, own_number, owner_of, word};
+use super::words::{is_nested, is_writing, kind_of, own_number, owner_of, word};
 use crate::count::owner_lives;
 use crate::layout::Link;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -140,6 +140,22 @@ unsafe fn unlock_glibc(state: &State, lock: u64, caller: u64) -> u32 {
         }
     }
     0
+}
+
+/// A read-write lock is going to be let go, which somebody may wait for. Readers are not known by the lock: who
+/// is not its writer reads.
+///
+/// # Safety
+/// `lock` must be the argument of a function that lets a read-write lock go.
+pub(super) unsafe fn leave(state: &State, lock: u64, caller: u64) {
+    if state.settings.events != 0 && events::is_leaving_told(state, lock) {
+        // SAFETY: by contract.
+        let kind = match unsafe { is_writing(state, lock) } {
+            true => kind::WRITE,
+            false => kind::READ,
+        };
+        events::released(state, now(), key_of(lock, kind), what::RELEASED, caller);
+    }
 }
 
 /// A thread is going to wait for a condition and, for that, to release its mutex. musl does so by its own

@@ -16,6 +16,8 @@ pub(super) const GLIBC_OTHER_WORD: u32 = 0x17c;
 pub(super) const GLIBC_SHARED: u32 = 0x80;
 /// The same of a musl mutex.
 pub(super) const MUSL_SHARED: u32 = 0x80;
+/// Where a glibc read-write lock names the thread that has it for writing.
+const GLIBC_WRITER: u64 = 24;
 /// What a glibc mutex' word is where it is taken and nobody waits.
 const GLIBC_TAKEN: u32 = 1;
 /// Where it is taken and its release is to be told. For glibc whatever is more than 1 may have waiters;
@@ -23,6 +25,11 @@ const GLIBC_TAKEN: u32 = 1;
 const GLIBC_TOLD: u32 = 3;
 /// The same of a normal musl mutex: no bit of its own.
 const MUSL_TOLD: u32 = EBUSY as u32 | 32;
+/// The bits of a musl read-write lock's word that hold the number of its readers, all of them for a writer; of a
+/// semaphore's, its value.
+const MUSL_HOLDERS: u32 = 0x7fff_ffff;
+/// The value of a semaphore of which there is none, and for which somebody waits.
+const MUSL_LESS_THAN_NONE: u32 = u32::MAX;
 /// The bits of a musl mutex' word that name its owner, where it has one.
 const MUSL_OWNER: u32 = 0x3fff_ffff;
 
@@ -41,7 +48,8 @@ pub(super) unsafe fn word(address: u64) -> u32 {
 /// `lock` must be what the operation's function takes.
 pub(super) unsafe fn kind_of(whose: u64, operation: Operation, lock: u64) -> u64 {
     match operation {
-        Operation::Read | Operation::TryRead => kind::READ,
+        // A release does not tell which; nothing is counted for it.
+        Operation::Read | Operation::TryRead | Operation::Leave => kind::READ,
         Operation::Write | Operation::TryWrite => kind::WRITE,
         Operation::Spin | Operation::TrySpin => kind::SPIN,
         Operation::Condition => kind::CONDITION,
@@ -117,6 +125,7 @@ pub(super) unsafe fn take_plain(state: &State, lock: u64) -> Option<bool> {
 pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) -> bool {
     let settings = &state.settings;
     let is_glibc = settings.libc == libc::GLIBC;
+    let is_musl = settings.libc == libc::MUSL;
     // SAFETY: by contract; the layouts are part of the libcs' ABIs.
     unsafe {
         match operation {
@@ -125,14 +134,20 @@ pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) ->
                     settings.tid_offset != 0 && word(lock + 8) == tid_by_libc(settings.tid_offset);
                 word(lock) != 0 && !is_mine
             }
-            Operation::Lock | Operation::TimedLock if settings.libc == libc::MUSL => {
+            Operation::Lock | Operation::TimedLock if is_musl => {
                 word(lock + 4) != 0 && !is_mine_by_musl(state, lock)
             }
             // Readers are counted from bit 3 on; bit 1 says that a writer has or wants it.
             Operation::Read if is_glibc => word(lock) & 2 != 0,
             Operation::Write if is_glibc => word(lock) & 2 != 0 || word(lock) >> 3 != 0,
+            Operation::Read if is_musl => word(lock) & MUSL_HOLDERS == MUSL_HOLDERS,
+            Operation::Write if is_musl => word(lock) & MUSL_HOLDERS != 0,
             Operation::Spin if is_glibc => word(lock) != 1,
             Operation::Down if is_glibc => word(lock) == 0,
+            // Less than none, before musl 1.2.4: somebody waits.
+            Operation::Down if is_musl => {
+                word(lock) & MUSL_HOLDERS == 0 || word(lock) == MUSL_LESS_THAN_NONE
+            }
             _ => false,
         }
     }
@@ -181,10 +196,25 @@ pub(super) unsafe fn owner_of(state: &State, operation: Operation, lock: u64) ->
             libc::GLIBC if is_mutex => word(lock + 8),
             // The thread that has it for writing.
             libc::GLIBC if matches!(operation, Operation::Read | Operation::Write) => {
-                word(lock + 24)
+                word(lock + GLIBC_WRITER)
             }
             libc::MUSL if is_mutex && word(lock) & MUSL_PLAIN != 0 => word(lock + 4) & MUSL_OWNER,
             _ => 0,
+        }
+    }
+}
+
+/// Whether this thread has a read-write lock that it holds for writing.
+///
+/// # Safety
+/// `lock` must be a read-write lock of this libc, held by this thread.
+pub(super) unsafe fn is_writing(state: &State, lock: u64) -> bool {
+    // SAFETY: by contract; the layouts are part of the libcs' ABIs.
+    unsafe {
+        match state.settings.libc {
+            libc::GLIBC => word(lock + GLIBC_WRITER) == own_number(state),
+            libc::MUSL => word(lock) & MUSL_HOLDERS == MUSL_HOLDERS,
+            _ => false,
         }
     }
 }

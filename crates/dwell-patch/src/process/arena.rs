@@ -7,6 +7,7 @@
 //! owner, shared:     one page with the owner's word
 //! ```
 use super::attach::State;
+use super::detour::{Area, Room};
 use super::space::Mapping;
 use dwell_agent::layout::{Header, Link, PatchedWindow};
 use std::mem::size_of;
@@ -17,6 +18,8 @@ const PAGE: u64 = 4096;
 const REACH: u64 = (2 << 30) - (64 << 20);
 /// Distance kept from other mappings, so that what grows or is placed next to them still may.
 const MARGIN: u64 = 64 << 10;
+/// How many times farther away it is tried each time that another mapping came first.
+const FARTHER: u64 = 16;
 /// Kept free above the heap.
 const HEAP_ROOM: u64 = 1 << 30;
 /// Kept free below the stack.
@@ -78,6 +81,32 @@ impl Layout {
         }
     }
 
+    /// The memory of an arena at an address, whose first data is a word that tells it from any other.
+    pub fn room(&self, address: u64, word: u64) -> Room {
+        let area = |from: u64, to: u64, protection: i32, sharing: i32| Area {
+            address: address + from,
+            len: to - from,
+            protection,
+            sharing,
+        };
+        let executable = libc::PROT_READ | libc::PROT_EXEC;
+        let writable = libc::PROT_READ | libc::PROT_WRITE;
+        let mut areas = vec![
+            area(0, self.code_len, executable, libc::MAP_PRIVATE),
+            area(self.shared, self.owner, writable, libc::MAP_SHARED),
+            // Shared, and so that only we write it.
+            area(self.owner, self.len(), libc::PROT_READ, libc::MAP_SHARED),
+        ];
+        areas.retain(|a| a.len > 0);
+        Room {
+            address,
+            len: self.len(),
+            areas,
+            wiped: address + self.state..address + self.shared,
+            mark: (address + self.code_len, word),
+        }
+    }
+
     /// Offset of the owner's page.
     pub fn owner(&self) -> u64 {
         self.owner
@@ -98,10 +127,16 @@ pub(super) fn stripe_bits() -> u32 {
         .clamp(1, 6)
 }
 
-/// A free place of `len` bytes within a jump's reach of all of `near`, as close as may be.
-pub(super) fn place(mappings: &[Mapping], near: &Range<u64>, len: u64) -> Option<u64> {
+/// A free place of `len` bytes within a jump's reach of all of `near`, as close as may be; at the next `turn`
+/// farther from where programs are given memory, if there is room.
+pub(super) fn place(mappings: &[Mapping], near: &Range<u64>, len: u64, turn: u32) -> Option<u64> {
+    let far = MARGIN * FARTHER.pow(turn);
+    place_beyond(far, mappings, near, len).or_else(|| place_beyond(MARGIN, mappings, near, len))
+}
+
+fn place_beyond(margin: u64, mappings: &[Mapping], near: &Range<u64>, len: u64) -> Option<u64> {
     let reach = near.end.saturating_sub(REACH)..near.start.saturating_add(REACH);
-    let gaps = gaps(mappings).into_iter().filter_map(|gap| {
+    let gaps = gaps(mappings, margin).into_iter().filter_map(|gap| {
         let start = gap
             .start
             .max(reach.start)
@@ -125,14 +160,14 @@ pub(super) fn place(mappings: &[Mapping], near: &Range<u64>, len: u64) -> Option
 }
 
 /// Free address ranges, less what is kept free.
-fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
+fn gaps(mappings: &[Mapping], margin: u64) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     let mut free_from = 0;
     for (index, mapping) in mappings.iter().enumerate() {
         // A stack grows down into the gap below it.
         let below = match mapping.path.as_str() {
             "[stack]" => STACK_ROOM,
-            _ => MARGIN,
+            _ => margin,
         };
         gaps.push(free_from..mapping.start.saturating_sub(below));
         // Where a heap is, or, above a program without one, will be.
@@ -141,7 +176,7 @@ fn gaps(mappings: &[Mapping]) -> Vec<Range<u64>> {
         let room = if is_wide || mapping.path == "[heap]" {
             HEAP_ROOM
         } else {
-            MARGIN
+            margin
         };
         free_from = mapping.end.saturating_add(room);
     }
@@ -172,7 +207,7 @@ mod tests {
         let exe = mapping(0x5555_5555_4000, 0x5555_5556_0000, "/exe");
         let heap = mapping(0x5555_5556_0000, 0x5555_5560_0000, "[heap]");
         let near = exe.start..exe.end;
-        let found = place(&[exe, heap], &near, 0x4000).expect("room");
+        let found = place(&[exe, heap], &near, 0x4000, 0).expect("room");
         assert_eq!(found, 0x5555_5555_4000 - MARGIN - 0x4000);
     }
 
@@ -181,9 +216,9 @@ mod tests {
         let exe = mapping(0x40_0000, 0x50_0000, "/exe");
         let heap = mapping(0x60_0000, 0x70_0000, "[heap]");
         let near = exe.start..exe.end;
-        let small = place(&[exe.clone(), heap.clone()], &near, 0x10_0000).expect("room");
+        let small = place(&[exe.clone(), heap.clone()], &near, 0x10_0000, 0).expect("room");
         assert!(small < exe.start, "{small:#x}");
-        let large = place(&[exe, heap], &near, 0x80_0000).expect("room");
+        let large = place(&[exe, heap], &near, 0x80_0000, 0).expect("room");
         assert_eq!(large, 0x70_0000 + HEAP_ROOM);
     }
 
@@ -194,10 +229,29 @@ mod tests {
         let libc = mapping(0x7f1e_8f00_0000, 0x7f1e_8fe5_6000, "/libc.so.6");
         let stack = |at: u64| mapping(at, at + 0x2_1000, "[stack]");
         let near = libc.start..libc.end;
-        let place = |at: u64| place(&[reserved.clone(), libc.clone(), stack(at)], &near, 0x4000);
+        let place = |at: u64| {
+            place(
+                &[reserved.clone(), libc.clone(), stack(at)],
+                &near,
+                0x4000,
+                0,
+            )
+        };
         assert_eq!(place(0x7ffe_abed_5000), Some(libc.end + HEAP_ROOM));
         // A stack that is near may grow.
         assert_eq!(place(libc.end + STACK_ROOM), None);
+    }
+
+    #[test]
+    fn farther_away_each_time_while_there_is_room() {
+        let low = mapping(0x7f00_0000_0000, 0x7f00_0010_0000, "/lib");
+        let near = low.start..low.end;
+        let all = [low, mapping(0x7f00_0010_0000, HIGHEST, "")];
+        let places = [0, 1, 2].map(|turn| place(&all, &near, 0x1000, turn));
+        let below = |distance: u64| Some(near.start - distance - 0x1000);
+        assert_eq!(places, [below(64 << 10), below(1 << 20), below(16 << 20)]);
+        // Farther than a jump reaches there is none: near again.
+        assert_eq!(place(&all, &near, 0x1000, 6), below(64 << 10));
     }
 
     #[test]
@@ -206,6 +260,6 @@ mod tests {
         let wall = mapping(LOWEST, 0x3f_0000, "");
         let blocks = mapping(0x50_0000, 0x1_0000_0000, "");
         let near = low.start..low.end;
-        assert_eq!(place(&[wall, low, blocks], &near, 0x1000), None);
+        assert_eq!(place(&[wall, low, blocks], &near, 0x1000, 0), None);
     }
 }

@@ -6,7 +6,7 @@ use super::owner::{self, Owner};
 use super::restore::{Remnant, Restored, restore, restore_children};
 use super::space::Space;
 use super::threads::Threads;
-use super::{PatchError, Pause, borrow, while_stopped};
+use super::{PatchError, Pause, borrow, cookie, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
@@ -14,7 +14,6 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A function a probe named, and whether it was patched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,37 +355,20 @@ impl Attachment {
     /// None when there is no room.
     fn map_arena(&mut self, module: &Module, layout: &Layout) -> Result<Option<u64>, PatchError> {
         /// The process maps memory too, and may come first.
-        const TRIES: usize = 5;
+        const TRIES: u32 = 5;
         let mut failure = None;
-        for _ in 0..TRIES {
+        for turn in 0..TRIES {
             let mappings = self.space.mappings()?;
-            let Some(address) = arena::place(&mappings, &module.code, layout.len()) else {
+            let Some(address) = arena::place(&mappings, &module.code, layout.len(), turn) else {
                 return Ok(None);
             };
-            let area = |offset: u64, len: u64, protection: i32, sharing: i32| borrow::Area {
-                address: address + offset,
-                len,
-                protection,
-                sharing,
-            };
-            let executable = libc::PROT_READ | libc::PROT_EXEC;
-            let writable = libc::PROT_READ | libc::PROT_WRITE;
-            let own = layout.shared - layout.code_len;
-            let shared = layout.owner() - layout.shared;
-            let mut areas = vec![
-                area(0, layout.code_len, executable, libc::MAP_PRIVATE),
-                area(layout.code_len, own, writable, libc::MAP_PRIVATE),
-                area(layout.shared, shared, writable, libc::MAP_SHARED),
-                // Shared, and so that only we write it.
-                area(layout.owner(), PAGE, libc::PROT_READ, libc::MAP_SHARED),
-            ];
-            areas.retain(|a| a.len > 0);
-            let wiped = address + layout.state..address + layout.shared;
-            let made = borrow::map(&self.space, &areas)
-                .and_then(|()| borrow::wipe_on_fork(&self.space, &wiped));
-            if let Err(error) = made {
-                failure = Some(error);
-                continue;
+            match borrow::map(&self.space, &layout.room(address, cookie())) {
+                Ok(()) => {}
+                Err(taken @ PatchError::NoMemory { .. }) => {
+                    failure = Some(taken);
+                    continue;
+                }
+                Err(error) => return Err(error),
             }
             let header = Header {
                 magic: MAGIC,
@@ -626,11 +608,4 @@ fn restartable(space: &Space, module: &Module, image: &plan::Image<'_>) -> Vec<R
         found.push(abort.saturating_sub(4)..abort.saturating_add(1));
     }
     found
-}
-
-fn cookie() -> u64 {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
 }

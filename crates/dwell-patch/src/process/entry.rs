@@ -1,15 +1,13 @@
 //! Holds a program that is about to be executed at its first instruction, when its loader has done its
 //! work: its libraries are mapped and relocated, their constructors have run, and nothing of its own has.
 //!
-//! The process is traced from before the exec to that instruction, where a breakpoint waits for it. The
-//! tracer must not stay, since others are to patch the process. So the program is left in a nap that it
-//! was never asked to take: its only thread sleeps in a system call of code that is there anyway, and
-//! that returns to the first instruction. We end the nap when all is done; it ends by itself when we do
-//! not live to do that.
-//!
-//! Only a tracer that is killed between exec and first instruction, for some milliseconds, takes the
-//! program with it, by the breakpoint: it had not begun.
-use super::space::{Mapping, Space};
+//! The process is traced from before the exec until it has executed the program. There a nap is put before
+//! the first instruction (`entry_nap`), and the process let go. When it naps, its only thread is moved to a
+//! longer one, in a system call of code that is there anyway and that returns to the first instruction, which
+//! is as it was again. We end the nap when all is done. Either ends by itself when we do not live to do that:
+//! there is no instant at which our end is the program's.
+use super::entry_nap::EntryNap;
+use super::space::{Mapping, Space, is_zombie};
 use super::threads::{Threads, in_tracer};
 use super::{PatchError, ptrace};
 use libc::user_regs_struct;
@@ -26,7 +24,6 @@ const STOP_LIMIT: Duration = Duration::from_millis(200);
 /// Between two looks.
 const POLL: Duration = Duration::from_micros(50);
 
-const BREAKPOINT: [u8; 1] = [0xcc]; // int3
 /// `syscall; ret`: every libc, loader or vdso has it somewhere.
 const SYSTEM_CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
 /// Code segment of 64-bit programs.
@@ -115,26 +112,59 @@ fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
         return Ok(None);
     };
     let space = Space::open(pid)?;
-    let mut original = [0];
-    space
-        .read(entry, &mut original)
-        .map_err(PatchError::io("reading code"))?;
-    space.write(entry, &BREAKPOINT)?;
-    let _ = ptrace::resume(pid, 0);
-    let is_trap = |status| {
-        let behind = entry + BREAKPOINT.len() as u64;
-        status == ptrace::Status::Signal(libc::SIGTRAP)
-            && ptrace::registers(pid).is_ok_and(|r| r.rip == behind)
-    };
-    let stopped = await_stop(pid, begin, is_trap)?;
-    space.write(entry, &original)?;
-    let Some(mut registers) = stopped else {
+    let Some(before) = EntryNap::plan(&space, entry)? else {
         return Ok(None);
     };
-    registers.rip = entry;
-    let held = nap(&space, registers)?;
+    before.put(&space)?;
     let _ = ptrace::detach(pid, 0);
-    Ok(held)
+    while begin.elapsed() < LOADER_LIMIT && !is_zombie(pid, pid) {
+        if before.is_taken(pid)
+            && let Some(held) = hold(&space, &before)?
+        {
+            return Ok(held);
+        }
+        std::thread::sleep(POLL);
+    }
+    // It has ended, or its loader takes too long: it is to begin as if we had not been there.
+    if !is_zombie(pid, pid) {
+        take_back(&space, &before)?;
+    }
+    Ok(None)
+}
+
+/// Moves a program from the nap before its entry to the longer one; the outer none when it did not stop.
+fn hold(space: &Space, before: &EntryNap) -> Result<Option<Option<Held>>, PatchError> {
+    let Some(stopped) = Threads::stop_one(space.pid, space.pid, STOP_LIMIT)? else {
+        return Ok(None);
+    };
+    let mut held = None;
+    if let Ok(mut registers) = ptrace::registers(space.pid) {
+        if before.is_at(registers.rip) {
+            registers.rip = before.entry();
+            registers.orig_rax = u64::MAX;
+            held = nap(space, registers)?;
+        }
+        before.take_back(space)?;
+    }
+    stopped.release();
+    Ok(Some(held))
+}
+
+/// Takes the nap back, wherever the program is.
+fn take_back(space: &Space, before: &EntryNap) -> Result<(), PatchError> {
+    let Some(stopped) = Threads::stop_one(space.pid, space.pid, STOP_LIMIT)? else {
+        return Ok(()); // the nap ends by itself
+    };
+    if let Ok(mut registers) = ptrace::registers(space.pid) {
+        if before.is_at(registers.rip) {
+            registers.rip = before.entry();
+            registers.orig_rax = u64::MAX;
+            let _ = ptrace::set_registers(space.pid, &registers);
+        }
+        before.take_back(space)?;
+    }
+    stopped.release();
+    Ok(())
 }
 
 /// Waits for the stop that is wanted and returns the registers; signals on the way are delivered. None

@@ -1,13 +1,15 @@
 //! A running process: stops it, patches it, restores it.
 //!
-//! `threads` stops and releases; `borrow` lets a thread make a system call; `arena` says where our
-//! memory goes; `modules` finds what to patch; `attach` puts these together, and `restore` undoes it from
-//! what the target's own memory says.
+//! `threads` stops and releases; `borrow` lets a thread make system calls, by
+//! the instructions of `detour`; `arena` says where our memory goes; `modules` finds what to patch; `attach`
+//! puts these together, and `restore` undoes it from what the target's own memory says.
 mod arena;
 mod attach;
 mod borrow;
 mod contexts;
+mod detour;
 mod entry;
+mod entry_nap;
 mod error;
 mod modules;
 mod owner;
@@ -24,7 +26,7 @@ pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};
 
 use space::Space;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use threads::{Threads, in_tracer};
 
 /// Longest all threads are held in wait for one that does not stop.
@@ -96,4 +98,12 @@ fn while_stopped<T: Send>(
         }),
         None => Ok(None),
     }
+}
+
+/// A word that no other arena has, and no memory by chance.
+fn cookie() -> u64 {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    now.as_nanos() as u64 ^ u64::from(std::process::id()) << 40
 }

@@ -6,10 +6,10 @@
 use super::contexts::saved;
 use super::space::{Mapping, Space};
 use super::threads::Threads;
-use super::{PatchError, Pause, borrow, owner, while_stopped};
+use super::{PatchError, Pause, borrow, cookie, owner, while_stopped};
 use dwell_agent::layout::{Header, JUMP_LEN, MAGIC, PatchedWindow};
 use std::fs;
-use std::mem::size_of;
+use std::mem::{offset_of, size_of};
 use std::ops::Range;
 
 /// Windows an arena may say it has: as many as fit in 2 GiB of stubs.
@@ -74,6 +74,7 @@ impl Remnant {
         let mut head = vec![0; PAGE as usize];
         space.read(code.start, &mut head).ok()?;
         let header = Header {
+            cookie: cookie(),
             arena_len: owner.end - code.start,
             code_len: code.end - code.start,
             owner: owner.start,
@@ -125,6 +126,25 @@ impl Remnant {
 
     fn range(&self) -> Range<u64> {
         self.address..self.address + self.header.arena_len
+    }
+
+    /// Takes it away. What the process maps in its place at once is told from it by its cookie.
+    fn unmap(&self, space: &Space) -> Result<(), PatchError> {
+        let Header {
+            magic,
+            cookie,
+            arena_len,
+            code_len,
+            owner,
+            ..
+        } = self.header;
+        if magic != MAGIC {
+            // Half made: it has none yet.
+            let words = [MAGIC, cookie, arena_len, code_len, owner, 0];
+            space.write_words(self.address, &words)?;
+        }
+        let mark = self.address + offset_of!(Header, cookie) as u64;
+        borrow::unmap(space, self.address, arena_len, (mark, cookie))
     }
 }
 
@@ -181,7 +201,7 @@ pub(super) fn restore(
     }
     for remnant in remnants.iter().filter(|r| r.is_there(space)) {
         let is_left = left.iter().any(|l| l.address == remnant.address);
-        if is_left || borrow::unmap(space, remnant.address, remnant.header.arena_len).is_err() {
+        if is_left || remnant.unmap(space).is_err() {
             restored.arenas_left += 1;
         }
     }

@@ -46,7 +46,8 @@ impl Slack {
         self.start..self.start + self.original.len() as u64
     }
 
-    fn behind(space: &Space, mapping: &Mapping) -> Option<Slack> {
+    /// The slack behind the code of a mapped file.
+    pub fn behind(space: &Space, mapping: &Mapping) -> Option<Slack> {
         let source = match mapping.path.as_str() {
             "[vdso]" => Source::Memory,
             _ => Source::File(space.open_mapped(mapping).ok()?),

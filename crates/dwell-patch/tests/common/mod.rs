@@ -117,10 +117,12 @@ pub fn assert_pristine(pid: i32) -> usize {
     let mut compared = 0;
     for line in maps.lines() {
         let fields: Vec<&str> = line.split_whitespace().collect();
+        let path = fields.get(5).copied().unwrap_or_default();
+        // Memory shared with nobody else: no program that is patched here has any.
+        assert_ne!(path, "/dev/zero", "left behind: {line} in\n{maps}");
         if !fields[1].contains('x') {
             continue;
         }
-        let path = fields.get(5).copied().unwrap_or_default();
         if path.starts_with('[') {
             continue;
         }
