@@ -80,9 +80,9 @@ fn waking_functions(function: &str) -> Vec<String> {
 }
 
 const RIGHT: f64 = 0.99;
-/// The same where the kernel shields some of its threads from eBPF: while they are current, no waking is seen.
-/// Each such waking is counted.
-const SEEN: f64 = 0.97;
+/// A kernel may shield some of its threads from eBPF: while they are current, no waking is seen. Each such
+/// waking is counted, and at one site there are few.
+const UNSEEN_AT_A_SITE: u64 = 8;
 
 /// Wakers of `waits`, with any options.
 fn check_wakers(args: &[&str]) {
@@ -114,7 +114,7 @@ fn check_wakers(args: &[&str]) {
             let nameless = found.iter().filter(|(_, s)| s.waker_name.is_empty());
             let nameless = nameless.count() as u64;
             assert!(
-                named >= RIGHT || (named >= SEEN && nameless <= unseen),
+                named >= RIGHT || nameless <= unseen.min(UNSEEN_AT_A_SITE),
                 "{label}: {named} of the waits have a waker, {nameless} have none; {unseen} were not seen"
             );
             checked += 1;
