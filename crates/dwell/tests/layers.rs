@@ -16,6 +16,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-patch", 1),
     ("dwell-analysis", 1),
     ("dwell-spin", 1),
+    ("dwell-script", 1),
     ("dwell-locks", 2),
     ("dwell-report", 2),
     ("dwell", 3),
