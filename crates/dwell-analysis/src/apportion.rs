@@ -26,6 +26,13 @@ pub fn apportion(total: u64, weights: &[u64]) -> Vec<u64> {
         .collect()
 }
 
+/// `amount * part / whole`, rounded down; none when the whole is 0, and as much as fits.
+pub fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
+    let product = u128::from(amount) * u128::from(part);
+    let scaled = product.checked_div(u128::from(whole))?;
+    Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+}
+
 fn equal_shares(total: u64, count: usize) -> Vec<u64> {
     let count_wide = count as u128;
     let upto = |i: usize| (u128::from(total) * i as u128 / count_wide) as u64;

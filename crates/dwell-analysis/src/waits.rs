@@ -6,7 +6,7 @@
 //! was blocked (the sample stands for its time runnable too). The weights of a site's waits are then
 //! scaled to the site's exact blocked sum. What remains uncovered (sites without a kept wait) is told,
 //! see [`Waits::covered_ns`].
-use crate::apportion::apportion;
+use crate::apportion::{apportion, scaled};
 use crate::index::Index;
 use crate::state::Reason;
 use dwell_recording::tables::Tables;
@@ -149,9 +149,8 @@ fn weigh(waits: &mut [Wait], tables: &Tables, index: &Index) {
             && *thread == wait.thread
             && *time_ns <= wait.end_ns
         {
-            let whole = u128::from(wait.stay_ns());
-            let blocked = u128::from(*weight_ns) * u128::from(wait.blocked_ns());
-            wait.charged_ns = (blocked / whole) as u64;
+            let blocked = scaled(*weight_ns, wait.blocked_ns(), wait.stay_ns());
+            wait.charged_ns = blocked.unwrap_or(0);
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Deadlocks: threads that wait for each other's locks when a recording ends.
 //!
 //! Who holds a lock that a thread waits for at the end is what the lock itself said then (event `lock_owner`), else
-//! what its last block tells (table `lock_blocks`), also of a process that was ended. A wait with a timeout is none for ever. Locks that do not say
-//! who holds them (normal mutexes of musl, those of Rust, Go and Java) are never part of what is found.
+//! what its last block tells (table `lock_blocks`), also of a process that was ended. A wait with a timeout is none
+//! for ever. Locks that do not say who holds them (normal mutexes of musl, those of Rust, Go and Java) are never part
+//! of what is found.
 use super::contention::threads::Threads;
 use super::sites::{self, Site};
 use super::{Identity, Use};

@@ -1,9 +1,10 @@
 //! Priority inversion: threads that waited while one that the scheduler prefers less held the lock.
-use super::owners::Begins;
+use super::common;
+use super::owners::known_holds;
 use super::threads::Threads;
 use crate::analysis::Analysis;
 use crate::locks::add;
-use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part, event};
+use dwell_recording::rows::{LockBlockRow, LockRow, block_part, event};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
@@ -63,15 +64,8 @@ impl<'t> Priorities<'t> {
         if self.of_thread.is_empty() || lends {
             return Vec::new();
         }
-        let begins = Begins::of(rows);
-        let holds = rows.iter().filter(|r| r.part == block_part::HOLD);
-        let mut holds: Vec<(u64, u64, usize)> = holds
-            .filter(|h| h.end != block_end::UNSEEN)
-            .filter_map(|hold| {
-                let begin = begins.of_hold(hold)?;
-                let owner = threads.position(hold.process, hold.ns_tid, begin)?;
-                Some((begin, hold.end_ns?, owner))
-            })
+        let mut holds: Vec<(u64, u64, usize)> = known_holds(threads, rows)
+            .map(|h| (h.start_ns, h.end_ns, h.thread))
             .collect();
         holds.sort_unstable();
         let mut sums: FxHashMap<(usize, &str, usize, &str), u64> = FxHashMap::default();
@@ -93,7 +87,7 @@ impl<'t> Priorities<'t> {
                 if wants > has {
                     let labels = [waiter, *owner].map(|t| analysis.groups.label_of_thread(t));
                     let key = (labels[0], hows[0], labels[1], hows[1]);
-                    let ns = end.min(*until).saturating_sub(start.max(*from));
+                    let ns = common((start, end), (*from, *until));
                     add(sums.entry(key).or_default(), ns);
                 }
             }

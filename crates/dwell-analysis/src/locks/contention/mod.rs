@@ -146,6 +146,11 @@ fn lasted(row: &LockBlockRow) -> Option<u64> {
     row.end_ns?.checked_sub(row.start_ns?)
 }
 
+/// Length of what two stretches of time have in common, ns.
+fn common(a: (u64, u64), b: (u64, u64)) -> u64 {
+    a.1.min(b.1).saturating_sub(a.0.max(b.0))
+}
+
 type Key = (Option<usize>, Option<FunctionId>);
 
 fn one(
@@ -158,7 +163,7 @@ fn one(
     let of = |part: &'static str| rows.iter().copied().filter(move |r| r.part == part);
     let known = |row: &LockBlockRow| {
         let is_known = row.end != block_end::UNSEEN && row.end != block_end::OPEN;
-        row.end_ns?.checked_sub(row.start_ns?).filter(|_| is_known)
+        lasted(row).filter(|_| is_known)
     };
     let mut owners: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
     // Who has a lock has one place for it in a block, mostly.

@@ -1,6 +1,8 @@
 //! Where owners were: when they let a lock go, and while they held it.
+use super::common;
 use super::threads::Threads;
 use crate::analysis::Analysis;
+use crate::apportion::{apportion, scaled};
 use crate::locks::{add, sites};
 use crate::names::{CUT_SHORT, FunctionId, PathId, StackRef};
 use crate::state::State;
@@ -140,12 +142,14 @@ struct Extent {
 }
 
 impl Extent {
+    fn common(&self, from_ns: u64, until_ns: u64) -> u64 {
+        common((self.start_ns, self.end_ns), (from_ns, until_ns))
+    }
+
     /// Whether a thread was off the processor while it held the lock: it takes a lock and lets it go while it runs,
     /// so such a stay lies in the hold, as exactly as two clocks agree, or reaches to where it is cut.
     fn has(&self, from_ns: u64, until_ns: u64) -> bool {
-        let common = until_ns
-            .min(self.end_ns)
-            .saturating_sub(from_ns.max(self.start_ns));
+        let common = self.common(from_ns, until_ns);
         let is_most = common > 0 && common >= (until_ns - from_ns) / 2;
         is_most || self.is_cut && common >= SKEW_NS
     }
@@ -192,19 +196,13 @@ pub(super) fn held(
 fn finish(held: &mut Held) {
     held.away
         .sort_by_key(|a| (Reverse(a.ns), a.label, a.state, a.path));
-    let away = held.away_ns(|_| true);
-    if away > held.held_ns {
-        for part in &mut held.away {
-            part.ns = scaled(part.ns, held.held_ns, away);
+    if held.away_ns(|_| true) > held.held_ns {
+        let estimated: Vec<u64> = held.away.iter().map(|a| a.ns).collect();
+        let shares = apportion(held.held_ns, &estimated);
+        for (part, ns) in held.away.iter_mut().zip(shares) {
+            part.ns = ns;
         }
     }
-}
-
-/// `ns * part / whole`.
-fn scaled(ns: u64, part: u64, whole: u64) -> u64 {
-    let product = u128::from(ns) * u128::from(part);
-    let scaled = product.checked_div(u128::from(whole)).unwrap_or(0);
-    u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
 fn add_extents(
@@ -213,25 +211,44 @@ fn add_extents(
     lock: usize,
     rows: &[&LockBlockRow],
 ) {
+    let holds = known_holds(threads, rows);
+    let holds = holds.filter(|h| h.start_ns < h.end_ns);
+    extents.extend(holds.map(|hold| Extent {
+        thread: hold.thread,
+        start_ns: hold.start_ns,
+        end_ns: hold.end_ns,
+        is_cut: hold.row.start_ns.is_none() || hold.row.end == block_end::OPEN,
+        lock,
+    }));
+}
+
+/// A hold of which thread and begin are known, and up to when it lasted.
+pub(super) struct KnownHold<'r> {
+    row: &'r LockBlockRow,
+    /// Position in `threads`.
+    pub thread: usize,
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// Those among the rows of one lock.
+pub(super) fn known_holds<'r>(
+    threads: &Threads<'_>,
+    rows: &[&'r LockBlockRow],
+) -> impl Iterator<Item = KnownHold<'r>> {
     let begins = Begins::of(rows);
     let holds = rows.iter().filter(|r| r.part == block_part::HOLD);
-    for hold in holds.filter(|h| h.end != block_end::UNSEEN) {
-        let (Some(start_ns), Some(end_ns)) = (begins.of_hold(hold), hold.end_ns) else {
-            continue;
-        };
-        let thread = threads.position(hold.process, hold.ns_tid, start_ns);
-        if let Some(thread) = thread
-            && start_ns < end_ns
-        {
-            extents.push(Extent {
-                thread,
+    holds
+        .filter(|h| h.end != block_end::UNSEEN)
+        .filter_map(move |row| {
+            let start_ns = begins.of_hold(row)?;
+            Some(KnownHold {
+                row,
+                thread: threads.position(row.process, row.ns_tid, start_ns)?,
                 start_ns,
-                end_ns,
-                is_cut: hold.start_ns.is_none() || hold.end == block_end::OPEN,
-                lock,
-            });
-        }
-    }
+                end_ns: row.end_ns?,
+            })
+        })
 }
 
 /// When holds began, as far as it can be known.
@@ -336,10 +353,7 @@ impl Stays {
             };
             for extent in open.iter().filter(|e| e.has(*start_ns, end_ns)) {
                 let within = |from: u64, until: u64| {
-                    let ns = until
-                        .min(extent.end_ns)
-                        .saturating_sub(from.max(extent.start_ns));
-                    scaled(ns, charged, blocked)
+                    scaled(extent.common(from, until), charged, blocked).unwrap_or(0)
                 };
                 let asleep = within(*start_ns, woken_ns);
                 if asleep > 0 {
