@@ -3,10 +3,10 @@ use super::arena::{self, Layout};
 use super::contexts::saved;
 use super::modules::{Module, Probe};
 use super::owner::{self, Owner};
-use super::restore::{Remnant, Restored, restore, restore_children};
+use super::restore::{Remnant, Restored, restore, restore_children, write_header};
 use super::space::Space;
 use super::threads::Threads;
-use super::{PatchError, Pause, borrow, cookie, while_stopped};
+use super::{PatchError, Pause, borrow, cookie, jump, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
@@ -379,7 +379,7 @@ impl Attachment {
                 owner: address + layout.owner(),
                 windows: 0,
             };
-            self.write_header(address, &header)?;
+            write_header(&self.space, address, &header)?;
             self.arenas.push(Remnant {
                 address,
                 header,
@@ -401,18 +401,6 @@ impl Attachment {
             arena.header.owner = word;
         }
         word
-    }
-
-    fn write_header(&self, address: u64, header: &Header) -> Result<(), PatchError> {
-        let words = [
-            header.magic,
-            header.cookie,
-            header.arena_len,
-            header.code_len,
-            header.owner,
-            header.windows,
-        ];
-        self.space.write_words(address, &words)
     }
 
     fn fill_arena(
@@ -450,7 +438,7 @@ impl Attachment {
         arena.header.windows = windows.len() as u64;
         arena.windows = windows;
         let header = arena.header;
-        self.write_header(address, &header)
+        write_header(&self.space, address, &header)
     }
 
     /// Writes the jumps, all threads held.
@@ -508,10 +496,7 @@ impl Patch {
         let start = window.start().wrapping_add(module.bias);
         let inside = window.inside();
         let original = module.bytes(window.start(), (inside.end - window.start()) as usize);
-        // The arena was placed within reach.
-        let distance = stub.address.wrapping_sub(start + JUMP_LEN as u64) as u32;
-        let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
+        let jump = jump(start, stub.address).expect("the arena was placed within reach");
         Patch {
             start,
             original,

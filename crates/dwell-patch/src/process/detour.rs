@@ -118,11 +118,14 @@ const R9: u8 = 9;
 const R10: u8 = 10;
 const R11: u8 = 11;
 const REGISTERS: usize = 16;
+/// Those that errands change.
+const CHANGED: [u8; 10] = [RAX, RBX, RDI, RSI, RDX, R10, R8, R9, RCX, R11];
 
 /// Where a thread goes on, and with which registers of those that are changed here.
 pub(super) struct Resumption {
     pc: u64,
-    registers: [(u8, u64); 10],
+    /// Of [`CHANGED`].
+    registers: [u64; CHANGED.len()],
 }
 
 impl Resumption {
@@ -130,16 +133,7 @@ impl Resumption {
     pub fn of(r: &user_regs_struct) -> Resumption {
         let (pc, rax) = resumption(r);
         let registers = [
-            (RAX, rax),
-            (RBX, r.rbx),
-            (RDI, r.rdi),
-            (RSI, r.rsi),
-            (RDX, r.rdx),
-            (R10, r.r10),
-            (R8, r.r8),
-            (R9, r.r9),
-            (RCX, r.rcx),
-            (R11, r.r11),
+            rax, r.rbx, r.rdi, r.rsi, r.rdx, r.r10, r.r8, r.r9, r.rcx, r.r11,
         ];
         Resumption { pc, registers }
     }
@@ -197,7 +191,7 @@ impl Detour {
         code.call(&take_mask);
         let unmasked = code.bytes.len();
         code.forget();
-        for (register, value) in back.registers {
+        for (register, value) in CHANGED.into_iter().zip(back.registers) {
             code.load(register, value);
         }
         code.bytes.extend([0xff, 0x25, 0, 0, 0, 0]); // jmp *0(%rip)
@@ -212,7 +206,7 @@ impl Detour {
     pub fn longest(errand: &Errand) -> usize {
         let of_long_values = Resumption {
             pc: 0,
-            registers: [RAX, RBX, RDI, RSI, RDX, R10, R8, R9, RCX, R11].map(|r| (r, u64::MAX)),
+            registers: [u64::MAX; CHANGED.len()],
         };
         let at = u64::MAX / 2;
         Detour::new(errand, &of_long_values, 0, at).code.len()

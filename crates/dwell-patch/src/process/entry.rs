@@ -119,7 +119,7 @@ fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
     let _ = ptrace::detach(pid, 0);
     while begin.elapsed() < LOADER_LIMIT && !is_zombie(pid, pid) {
         if before.is_taken(pid)
-            && let Some(held) = hold(&space, &before)?
+            && let Some(held) = take_back(&space, &before, |at_entry| nap(&space, at_entry))?
         {
             return Ok(held);
         }
@@ -127,44 +127,36 @@ fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
     }
     // It has ended, or its loader takes too long: it is to begin as if we had not been there.
     if !is_zombie(pid, pid) {
-        take_back(&space, &before)?;
+        // If it does not stop, the nap ends by itself.
+        take_back(&space, &before, |at_entry| {
+            let _ = ptrace::set_registers(pid, &at_entry);
+            Ok(None::<Held>)
+        })?;
     }
     Ok(None)
 }
 
-/// Moves a program from the nap before its entry to the longer one; the outer none when it did not stop.
-fn hold(space: &Space, before: &EntryNap) -> Result<Option<Option<Held>>, PatchError> {
+/// Takes the nap back. A program that is in it goes on `from_entry`, with the registers of its first instruction. None
+/// when it did not stop.
+fn take_back<T>(
+    space: &Space,
+    before: &EntryNap,
+    from_entry: impl FnOnce(user_regs_struct) -> Result<Option<T>, PatchError>,
+) -> Result<Option<Option<T>>, PatchError> {
     let Some(stopped) = Threads::stop_one(space.pid, space.pid, STOP_LIMIT)? else {
         return Ok(None);
     };
-    let mut held = None;
+    let mut made = None;
     if let Ok(mut registers) = ptrace::registers(space.pid) {
         if before.is_at(registers.rip) {
             registers.rip = before.entry();
             registers.orig_rax = u64::MAX;
-            held = nap(space, registers)?;
+            made = from_entry(registers)?;
         }
         before.take_back(space)?;
     }
     stopped.release();
-    Ok(Some(held))
-}
-
-/// Takes the nap back, wherever the program is.
-fn take_back(space: &Space, before: &EntryNap) -> Result<(), PatchError> {
-    let Some(stopped) = Threads::stop_one(space.pid, space.pid, STOP_LIMIT)? else {
-        return Ok(()); // the nap ends by itself
-    };
-    if let Ok(mut registers) = ptrace::registers(space.pid) {
-        if before.is_at(registers.rip) {
-            registers.rip = before.entry();
-            registers.orig_rax = u64::MAX;
-            let _ = ptrace::set_registers(space.pid, &registers);
-        }
-        before.take_back(space)?;
-    }
-    stopped.release();
-    Ok(())
+    Ok(Some(made))
 }
 
 /// Waits for the stop that is wanted and returns the registers; signals on the way are delivered. None

@@ -1,15 +1,15 @@
 //! A nap before a program's first instruction: a jump there leads to code of ours in bytes that nothing uses,
 //! which sleeps a while, does what the jump has displaced, and goes on. Should nobody come, the program begins
 //! a little later, and is none the worse for it.
-use super::PatchError;
 use super::slack::Slack;
 use super::space::{Space, mapping_at};
+use super::threads::sleeping_position;
+use super::{PatchError, jump};
 use dwell_agent::layout::JUMP_LEN;
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
     InstructionBlock, Mnemonic,
 };
-use std::fs;
 
 /// How long it takes when nobody comes, s.
 const SECONDS: u64 = 3;
@@ -65,10 +65,7 @@ impl EntryNap {
                 .ok()?
                 .code_buffer,
         );
-        let distance = begin.wrapping_sub(at + JUMP_LEN as u64) as i64;
-        let distance = i32::try_from(distance).ok()?;
-        let mut jump = [0xe9, 0, 0, 0, 0];
-        jump[1..].copy_from_slice(&distance.to_le_bytes());
+        let jump = jump(at, begin)?;
         (code.len() <= slack.len()).then_some(EntryNap {
             entry,
             at,
@@ -99,10 +96,7 @@ impl EntryNap {
 
     /// Whether the first thread of the process naps.
     pub fn is_taken(&self, pid: i32) -> bool {
-        let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-        let pc = text.split_whitespace().next_back();
-        let pc = pc.and_then(|pc| u64::from_str_radix(pc.trim_start_matches("0x"), 16).ok());
-        pc == Some(self.behind)
+        sleeping_position(pid, pid).is_some_and(|at| at.pc == self.behind)
     }
 
     /// Whether a thread that stands at this address is about to nap, naps, or has not yet done what was

@@ -25,6 +25,7 @@ pub use error::PatchError;
 pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};
 
+use dwell_agent::layout::JUMP_LEN;
 use space::Space;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use threads::{Threads, in_tracer};
@@ -98,6 +99,13 @@ fn while_stopped<T: Send>(
         }),
         None => Ok(None),
     }
+}
+
+/// The jump at an address to another; none when that is out of reach.
+fn jump(at: u64, to: u64) -> Option<[u8; JUMP_LEN]> {
+    let distance = to.wrapping_sub(at.wrapping_add(JUMP_LEN as u64)) as i64;
+    let [a, b, c, d] = i32::try_from(distance).ok()?.to_le_bytes();
+    Some([0xe9, a, b, c, d])
 }
 
 /// A word that no other arena has, and no memory by chance.

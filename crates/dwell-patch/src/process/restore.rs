@@ -130,22 +130,32 @@ impl Remnant {
 
     /// Takes it away. What the process maps in its place at once is told from it by its cookie.
     fn unmap(&self, space: &Space) -> Result<(), PatchError> {
-        let Header {
-            magic,
-            cookie,
-            arena_len,
-            code_len,
-            owner,
-            ..
-        } = self.header;
-        if magic != MAGIC {
+        let header = &self.header;
+        if header.magic != MAGIC {
             // Half made: it has none yet.
-            let words = [MAGIC, cookie, arena_len, code_len, owner, 0];
-            space.write_words(self.address, &words)?;
+            let whole = Header {
+                magic: MAGIC,
+                ..*header
+            };
+            write_header(space, self.address, &whole)?;
         }
         let mark = self.address + offset_of!(Header, cookie) as u64;
-        borrow::unmap(space, self.address, arena_len, (mark, cookie))
+        borrow::unmap(space, self.address, header.arena_len, (mark, header.cookie))
     }
+}
+
+/// Says in an arena what it is.
+pub(super) fn write_header(space: &Space, address: u64, header: &Header) -> Result<(), PatchError> {
+    let Header {
+        magic,
+        cookie,
+        arena_len,
+        code_len,
+        owner,
+        windows,
+    } = *header;
+    let words = [magic, cookie, arena_len, code_len, owner, windows];
+    space.write_words(address, &words)
 }
 
 fn window_of(bytes: &[u8; size_of::<PatchedWindow>()]) -> PatchedWindow {

@@ -275,7 +275,7 @@ fn hide_interruption(tid: i32, registers: &mut user_regs_struct) {
 }
 
 /// Where a thread sleeps in a system call or a fault; none when it runs, or waits for a vforked child.
-fn sleeping_position(pid: i32, tid: i32) -> Option<Position> {
+pub(super) fn sleeping_position(pid: i32, tid: i32) -> Option<Position> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
     let mut fields = text.split_whitespace();
     let call: i64 = fields.next()?.parse().ok()?;
