@@ -101,12 +101,8 @@ fn next<T>(values: &mut impl Iterator<Item = T>) -> Result<T, String> {
         .ok_or_else(|| "the column has fewer values than rows".to_string())
 }
 
-fn checked(bytes: &ByteArray) -> Result<&str, String> {
+fn text(bytes: &ByteArray) -> Result<&str, String> {
     bytes.as_utf8().map_err(|_| "text is not UTF-8".to_string())
-}
-
-fn text(bytes: &ByteArray) -> Result<String, String> {
-    checked(bytes).map(str::to_owned)
 }
 
 /// A required column of plain values: field type, buffer, Parquet column, both conversions.
@@ -181,58 +177,42 @@ required!(
     |v: &bool| *v
 );
 
-impl Field for String {
-    fn column(name: &str, _: Kind) -> TypePtr {
-        primitive(
-            name,
-            Physical::BYTE_ARRAY,
-            Some(LogicalType::String),
-            Repetition::REQUIRED,
-        )
-    }
-    fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
-        for field in fields {
-            push_text(field, &mut out.texts);
+/// A required column of text: field type, and the memory that a field owns elsewhere.
+macro_rules! required_text {
+    ($field:ty, $heap_bytes:expr) => {
+        impl Field for $field {
+            fn column(name: &str, _: Kind) -> TypePtr {
+                primitive(
+                    name,
+                    Physical::BYTE_ARRAY,
+                    Some(LogicalType::String),
+                    Repetition::REQUIRED,
+                )
+            }
+            fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
+                for field in fields {
+                    push_text(field, &mut out.texts);
+                }
+            }
+            fn scatter<'a>(
+                values: &mut Values,
+                fields: impl Iterator<Item = &'a mut Self>,
+            ) -> Result<(), String> {
+                let mut read = values.texts.iter();
+                for field in fields {
+                    *field = text(next(&mut read)?)?.into();
+                }
+                Ok(())
+            }
+            fn heap_bytes(&self) -> usize {
+                $heap_bytes(self)
+            }
         }
-    }
-    fn scatter<'a>(
-        values: &mut Values,
-        fields: impl Iterator<Item = &'a mut Self>,
-    ) -> Result<(), String> {
-        let mut read = values.texts.iter();
-        for field in fields {
-            *field = text(next(&mut read)?)?;
-        }
-        Ok(())
-    }
-    fn heap_bytes(&self) -> usize {
-        self.capacity()
-    }
+    };
 }
 
-impl Field for Word {
-    fn column(name: &str, kind: Kind) -> TypePtr {
-        String::column(name, kind)
-    }
-    fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
-        for field in fields {
-            push_text(field, &mut out.texts);
-        }
-    }
-    fn scatter<'a>(
-        values: &mut Values,
-        fields: impl Iterator<Item = &'a mut Self>,
-    ) -> Result<(), String> {
-        let mut read = values.texts.iter();
-        for field in fields {
-            *field = Word::from(checked(next(&mut read)?)?);
-        }
-        Ok(())
-    }
-    fn heap_bytes(&self) -> usize {
-        self.heap_bytes()
-    }
-}
+required_text!(String, String::capacity);
+required_text!(Word, Word::heap_bytes);
 
 impl Field for Option<String> {
     fn column(name: &str, _: Kind) -> TypePtr {
@@ -259,7 +239,7 @@ impl Field for Option<String> {
         for field in fields {
             *field = match next(&mut present)? {
                 0 => None,
-                _ => Some(text(next(&mut read)?)?),
+                _ => Some(text(next(&mut read)?)?.to_owned()),
             };
         }
         Ok(())
