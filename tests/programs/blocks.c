@@ -75,6 +75,19 @@ static void hold(size_t me, unsigned long ns)
 		facts[me].longest_hold = ns;
 }
 
+/* Until when it is worth waiting. */
+static struct timespec patience(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += PATIENCE;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return until;
+}
+
 /* Stage 1: 0 has the mutex; 2: 1 is about to want it; 3: 2 is; 4: 3 is; 5: 3 has given up, 0 may let go. */
 static void turn(size_t me)
 {
@@ -90,13 +103,7 @@ static void turn(size_t me)
 	case 3: {
 		wait_for(3);
 		pass_time(MS);
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += PATIENCE;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
-		}
+		struct timespec until = patience();
 		stage = 4;
 		from = now();
 		if (pthread_mutex_timedlock(&mutex, &until) != ETIMEDOUT)
@@ -215,14 +222,8 @@ static void turn_in_a_life(size_t me)
 		hold(me, THIRD_HOLD);
 		release();
 	} else {
-		struct timespec until;
 		wait_for(2);
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += PATIENCE;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
-		}
+		struct timespec until = patience();
 		from = now();
 		if ((is_mutex() ? pthread_mutex_timedlock(&memory.mutex, &until) :
 				  pthread_rwlock_timedwrlock(&memory.shared, &until)) != ETIMEDOUT)

@@ -11,10 +11,6 @@ use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-fn number(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().expect("a number")
-}
-
 fn answer_of(path: &str) -> LocksAnswer {
     LocksAnswer::build(&load(path), &Options::default())
 }

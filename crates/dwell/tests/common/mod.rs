@@ -182,6 +182,12 @@ impl CountedRecording {
 
 // ---- what the programs say of themselves ----
 
+/// A number of theirs.
+#[track_caller]
+pub fn number(value: &serde_json::Value, name: &str) -> u64 {
+    value[name].as_u64().expect("a number")
+}
+
 /// The JSON of a program that logs its own waits (tests/programs/truth.h). Times are ns of
 /// CLOCK_MONOTONIC.
 #[derive(Debug, Deserialize)]
