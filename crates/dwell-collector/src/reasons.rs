@@ -29,6 +29,10 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
         return reason::FAULT;
     };
     match of_call(call, fd_kind) {
+        // These sleep so that signals reach them. What does not has touched a page on its way and waits for it, or
+        // for the lock of the address space.
+        reason::SLEEP if flags & SITE_UNINTERRUPTIBLE != 0 => reason::FAULT,
+        reason::LOCK if flags & SITE_UNINTERRUPTIBLE != 0 && waits_for_words(call) => reason::FAULT,
         // These move file contents: waiting for storage is what they do.
         reason::LOCK | reason::SOCKET | reason::PIPE if iowait && moves_files(call) => reason::IO,
         // A lock or a pipe does not wait for storage: the call touched a page that had to be read.
@@ -54,6 +58,10 @@ fn moves_files(call: Sysno) -> bool {
         call,
         sendfile | splice | tee | vmsplice | mmap | munmap | mprotect | madvise | brk | mremap
     )
+}
+
+fn waits_for_words(call: Sysno) -> bool {
+    matches!(call, Sysno::futex | Sysno::futex_waitv)
 }
 
 fn of_call(call: Sysno, fd_kind: u8) -> &'static str {
@@ -126,6 +134,10 @@ mod tests {
             ),
             reason::FAULT
         );
+        let for_mmap_lock = reason(call(Sysno::clock_nanosleep), FD_NONE, SITE_UNINTERRUPTIBLE);
+        assert_eq!(for_mmap_lock, reason::FAULT);
+        let for_mmap_lock = reason(call(Sysno::munmap), FD_NONE, SITE_UNINTERRUPTIBLE);
+        assert_eq!(for_mmap_lock, reason::LOCK);
         let read = SITE_UNINTERRUPTIBLE | SITE_IOWAIT;
         assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, 0), reason::SOCKET);
         assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, read), reason::IO);
