@@ -1,9 +1,9 @@
 //! What a machine allows, asked of the machine itself.
 use crate::functions;
 use crate::kernel_marks::KernelMarks;
-use crate::options::{Options, Target, config};
-use crate::programs::{Clock, Programs};
-use crate::{machine, perf};
+use crate::options::{Options, Target};
+use crate::programs::Clock;
+use crate::{machine, perf, recorder};
 use std::fs;
 use std::path::Path;
 
@@ -168,8 +168,7 @@ fn load(marks: &KernelMarks) -> Check {
         kernel_locks: false,
         command_line: Vec::new(),
     };
-    let loaded = Programs::load(config(&options), clock, options.ring_bytes, false)
-        .and_then(|mut p| p.attach(clock, options.period_ns));
+    let loaded = recorder::load(&options).and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
         Ok(_) => check("eBPF programs", Verdict::Good, "load and attach", ""),
         Err(error) => check(

@@ -128,7 +128,7 @@ impl Programs {
     }
 
     /// Tells the programs where functions of the kernel are.
-    pub fn set_places(&self, marks: &KernelMarks) -> Result<(), CollectError> {
+    pub fn set_marks(&self, marks: &KernelMarks) -> Result<(), CollectError> {
         let length = |range: &Range<u64>| range.end - range.start;
         let words = [
             marks.tick_function.unwrap_or(u64::MAX),
@@ -137,7 +137,7 @@ impl Programs {
             marks.entry.start,
             length(&marks.entry),
         ];
-        self.map("data.places")?
+        self.map("data.kernel_marks")?
             .update(
                 &0u32.to_ne_bytes(),
                 &words.map(u64::to_ne_bytes).concat(),

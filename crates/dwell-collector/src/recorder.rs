@@ -76,7 +76,8 @@ pub struct Recorder {
     cpu_at_start: u64,
 }
 
-fn load(options: &Options) -> Result<Programs, CollectError> {
+/// Loads the programs that these options ask for.
+pub(crate) fn load(options: &Options) -> Result<Programs, CollectError> {
     Programs::load(
         config(options),
         options.clock,
@@ -109,7 +110,7 @@ impl Recorder {
             options.clock = Clock::Timer;
             programs = load(&options)?;
         }
-        programs.set_places(&marks)?;
+        programs.set_marks(&marks)?;
         let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
         let ring = open_ring(&programs, ring_bytes.clone())?;
         let meta = first_meta(&options);

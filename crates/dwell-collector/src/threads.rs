@@ -201,6 +201,11 @@ impl Threads {
         self.threads.iter().enumerate().map(|(i, t)| (i as u32, t))
     }
 
+    /// Those that are not known to have ended.
+    pub fn alive(&self) -> impl Iterator<Item = (u32, &Thread)> {
+        self.iter().filter(|(_, thread)| !thread.row.ended)
+    }
+
     /// Number of threads seen.
     pub fn len(&self) -> usize {
         self.threads.len()

@@ -50,28 +50,52 @@ static __always_inline const struct ModuleTable *table(u32 index)
 
 /* ---- threads ---- */
 
-static __always_inline u64 run_delay(struct task_struct *task);
+/* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
+static __always_inline u64 run_delay(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
+}
 
-static __always_inline struct thread *adopt(struct task_struct *task, u64 now, u8 state)
+static __always_inline u8 state_of(struct task_struct *task)
+{
+	u32 state = task->__state;
+
+	if (task->on_cpu)
+		return STATE_RUNNING;
+	return state && !(state & TASK_NEW) ? STATE_BLOCKED : STATE_RUNNABLE;
+}
+
+/* A switch that comes in between is waited for once; two in this time are not to be expected, and counted. */
+#define ADOPTION_TRIES 2
+
+/* NULL also if somebody else adopts it. */
+static __always_inline struct thread *adopt(struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	u64 now;
 
 	if (!t) {
 		count(COUNTER_NO_STORAGE, 1);
 		return NULL;
 	}
-	/* A switch on another processor may have met the fresh storage already. */
-	if (t->wait || __sync_val_compare_and_swap(&t->since, 0, now) != 0)
-		return t;
-	t->state = state;
-	t->next_cut = now + stationary_gap();
-	t->delay_seen = run_delay(task);
-	t->exec_seen = task->se.sum_exec_runtime;
-	t->exec_unknown = state == STATE_RUNNING;
-	t->dirty = 1;
-	t->start = now;
-	t->wait = 1;
-	return t;
+	if (__sync_val_compare_and_swap(&t->wait, 0, ADOPTION_BEGUN) != 0)
+		return NULL;
+	for (int i = 0; i < ADOPTION_TRIES; i++) {
+		*(volatile u32 *)&t->wait = ADOPTION_BEGUN;
+		now = window_now();
+		t->start = t->since = now;
+		t->state = state_of(task);
+		t->next_cut = now + stationary_gap();
+		t->delay_seen = run_delay(task);
+		t->exec_seen = task->se.sum_exec_runtime;
+		t->exec_unknown = t->state == STATE_RUNNING;
+		t->dirty = 1;
+		if (__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, 1) == ADOPTION_BEGUN)
+			return t;
+	}
+	*(volatile u32 *)&t->wait = 0;
+	count(COUNTER_NO_STORAGE, 1);
+	return NULL;
 }
 
 static __always_inline void begin_sums(struct thread *t)
@@ -87,12 +111,6 @@ static __always_inline void end_sums(struct thread *t)
 	t->dirty = 1;
 }
 
-/* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
-static __always_inline u64 run_delay(struct task_struct *task)
-{
-	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
-}
-
 /* How much of the stay off the processor from t->since to `now` the thread was runnable. The kernel knows better
  * than the waking when it was put on a run queue: the processor that should run it may first have to be called.
  * `clock`: that of the queue, now. */
@@ -103,7 +121,7 @@ static __always_inline u64 runnable_part(struct thread *t, struct task_struct *t
 	if (!clock || !bpf_core_field_exists(task->sched_info)) {
 		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
 	} else {
-		delay = task->sched_info.run_delay;
+		delay = run_delay(task);
 		queued = task->sched_info.last_queued;
 		if (queued)
 			delay += clock - queued;
@@ -230,25 +248,22 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
 {
-	u64 clock = queue_clock(prev), now = 0;
+	u64 clock = 0, now = 0;
 	bool sleeps = !preempt && prev_state;
 	struct thread *t = thread_of(next);
 
 	/* In this order the verifier has least to look at. */
 	if (t) {
+		clock = queue_clock(prev);
 		now = switch_time(clock, sleeps);
-		if (!t->wait)
-			t->since = now;
-		else if (!window_over(now))
+		if (!window_over(now))
 			switch_in(ctx, t, next, clock, now);
 	}
 	t = thread_of(prev);
 	if (t) {
-		if (!now)
+		if (!now) {
+			clock = queue_clock(prev);
 			now = switch_time(clock, sleeps);
-		if (!t->wait) { /* met before its adoption was complete: its accounting begins here */
-			t->start = t->since = now;
-			t->wait = 1;
 		}
 		if (!window_over(now))
 			switch_out(t, prev, sleeps, prev_state, clock, now);
@@ -320,16 +335,12 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread *t;
-	u64 now;
 
-	if (!config.follow_all && !thread_of(parent))
-		return 0;
-	now = window_now();
-	if (window_over(now))
+	if ((!config.follow_all && !thread_of(parent)) || window_over(window_now()))
 		return 0;
 	if (child->tgid != parent->tgid)
 		inherit_maps(parent->tgid, child->tgid);
-	t = adopt(child, now, STATE_RUNNABLE);
+	t = adopt(child);
 	if (!t)
 		return 0;
 	emit_task(RECORD_FORK, child, parent->pid, parent->tgid);
@@ -345,11 +356,10 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
 	u32 tgid = task->tgid;
-	u64 now = window_now();
 
 	/* A launched command's life begins here; what it was before is ours. */
-	if (window_over(now) ||
-	    (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) || !adopt(task, now, STATE_RUNNING))))
+	if (window_over(window_now()) ||
+	    (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) || !adopt(task))))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
 	emit_task(RECORD_EXEC, task, old_pid, 0);
@@ -399,7 +409,7 @@ static __always_inline void take_running(void *ctx, bool in_kernel, u64 due)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_tick, struct hrtimer *timer)
 {
-	if ((u64)timer->function != places.tick_function || bpf_get_prandom_u32() > config.tick_keep)
+	if ((u64)timer->function != kernel_marks.tick_function || bpf_get_prandom_u32() > config.tick_keep)
 		return 0;
 	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()),
 		     timer->node.expires);
@@ -430,7 +440,6 @@ int on_sweep(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct thread *t;
-	u64 now;
 	u32 tgid;
 
 	if (!task || !task->pid)
@@ -442,18 +451,13 @@ int on_sweep(struct bpf_iter__task *ctx)
 			return 0;
 		if ((task->__state & TASK_DEAD) || (task->exit_code && !task->mm && !(task->flags & PF_KTHREAD)))
 			return 0;
-		now = window_now();
-		if (task->on_cpu) {
-			t = adopt(task, now, STATE_RUNNING);
-		} else {
-			t = adopt(task, now, task->__state ? STATE_BLOCKED : STATE_RUNNABLE);
-			if (t && t->wait == 1) {
-				t->marks = WAIT_CUT_AT_START;
-				enter_site(t, task, false, task->__state != 0, task->__state, now);
-			}
+		t = adopt(task);
+		if (t && t->state != STATE_RUNNING && t->wait == 1) {
+			t->marks = WAIT_CUT_AT_START;
+			enter_site(t, task, false, t->state == STATE_BLOCKED, task->__state, t->since);
 		}
 	}
-	if (!t || !t->wait || t->ended)
+	if (!t || t->ended)
 		return 0;
 	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
 		t->dirty = 0;

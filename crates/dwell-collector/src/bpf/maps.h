@@ -22,7 +22,7 @@ struct {
 	u64 tick_function; /* the scheduler's tick */
 	u64 bh_enable_start, bh_enable_len; /* __local_bh_enable_ip: runs softirqs for the thread that calls it */
 	u64 entry_start, entry_len; /* interrupts, exceptions, system calls */
-} places SEC(".data.places");
+} kernel_marks SEC(".data.kernel_marks");
 
 struct site {
 	u64 ip, sp, arg0;
@@ -51,7 +51,9 @@ struct thread {
 	u64 since, wake, next_cut;
 	u64 waker; /* who ended the last sleep: its task_struct, to be read with care */
 	u32 waker_tid;
-	u32 wait; /* number of the stay off the processor; 0 until its adoption is complete */
+	u32 wait; /* number of the stay off the processor; until its adoption is complete 0 or one of these: */
+#define ADOPTION_BEGUN (~0u)
+#define ADOPTION_MET (~0u - 1) /* by a switch of the thread */
 	u32 involuntary; /* of those stays */
 	u32 version;
 	u8 state;

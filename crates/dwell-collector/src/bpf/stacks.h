@@ -7,11 +7,17 @@
 #define SCRATCH_SWITCH 1 /* switches and wakings: likewise */
 #define SCRATCH_TASK 2 /* and 3: a thread's own context, which can be preempted */
 
-/* What is kept of a thread; NULL: it is not recorded. */
+/* What is kept of a thread; NULL: it is not recorded, or not yet. Who comes while a thread is adopted makes the
+ * adoption begin anew, since the state that it has read may be the one before a switch. */
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
 	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
-	return task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+	struct thread *t = task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+
+	if (!t || t->wait + 2 > 2) /* neither 0 nor one of the two marks */
+		return t;
+	__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, ADOPTION_MET);
+	return NULL;
 }
 
 static __always_inline u64 wakeup_flags(void)
@@ -351,9 +357,9 @@ __noinline int own_softirq(struct scratch *s, u32 n)
 		return 0;
 	for (u32 i = 0; i < MAX_KERNEL_FRAMES; i++) {
 		pc = s->pcs[i];
-		if (i >= n || pc - places.entry_start < places.entry_len)
+		if (i >= n || pc - kernel_marks.entry_start < kernel_marks.entry_len)
 			return 0;
-		if (pc - places.bh_enable_start < places.bh_enable_len)
+		if (pc - kernel_marks.bh_enable_start < kernel_marks.bh_enable_len)
 			return 1;
 	}
 	return 0;

@@ -42,13 +42,14 @@ impl Recorder {
         self.settle()?;
         self.end_ns = self.end_ns.min(machine::boottime_ns());
         self.programs.set_window(self.meta.start_ns, self.end_ns)?;
-        self.take_lock_owners();
-        self.take_priorities(true);
         // A recorder that was kept waiting may find the ring full: the last reports need room.
         self.pump()?;
         self.programs.sweep(SWEEP_ALL)?;
         self.programs.detach();
         self.pump()?;
+        // After the sweep: what runs on by now has told its stack.
+        self.take_lock_owners();
+        self.take_priorities(true);
         self.take_kernel_locks()?;
         self.state.close();
         self.fill_meta()?;
@@ -104,8 +105,7 @@ impl Recorder {
     /// Who holds the locks that threads wait for now.
     fn take_lock_owners(&mut self) {
         let time_ns = machine::boottime_ns();
-        let alive = self.state.threads.iter().filter(|(_, t)| !t.row.ended);
-        let asked = alive.map(|(thread, t)| {
+        let asked = self.state.threads.alive().map(|(thread, t)| {
             let process = self.state.processes.get(t.row.process);
             (thread, process.row.pid, t.row.tid)
         });

@@ -48,7 +48,7 @@ impl Recorder {
 
     /// How the scheduler prefers threads that are new, or all `again`.
     pub(super) fn take_priorities(&mut self, again: bool) {
-        let alive = self.state.threads.iter().filter(|(_, t)| !t.row.ended);
+        let alive = self.state.threads.alive();
         let asked = alive.map(|(thread, t)| (thread, t.row.tid));
         let rows = self.priorities.look(machine::boottime_ns(), asked, again);
         self.append(rows);

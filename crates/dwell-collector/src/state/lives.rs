@@ -144,12 +144,10 @@ impl State {
                 if let Some(process) = leader {
                     self.processes.rename(process, name.clone(), record.time);
                 }
-                match self.threads.id_of(record.tid) {
-                    Some(thread) => {
-                        self.threads.rename(thread, name.clone());
-                        self.event(record.time, Some(thread), "rename", name);
-                    }
-                    None => self.losses.orphans += 1,
+                // One that is just being adopted will be reported with this name.
+                if let Some(thread) = self.threads.id_of(record.tid) {
+                    self.threads.rename(thread, name.clone());
+                    self.event(record.time, Some(thread), "rename", name);
                 }
             }
         }
