@@ -36,7 +36,7 @@ pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -
         per_thread: options.per_thread,
         fold_idle: options.fold_idle,
     };
-    let mut lines = lines(&Tree::of(analysis, shape));
+    let mut lines = lines(&Tree::of(analysis, shape, 0));
     lines.sort_unstable();
     if options.unit == Unit::Microseconds {
         let times: Vec<u64> = lines.iter().map(|(_, ns)| *ns).collect();
@@ -63,19 +63,13 @@ fn lines(tree: &Tree) -> Vec<(String, u64)> {
             if !stack.is_empty() {
                 stack.push(';');
             }
-            stack.push_str(&node_ref.name);
+            stack.push_str(tree.name(node_ref));
         }
-        let own_ns = node_ref.own.total();
-        if own_ns > 0 && node != 0 {
-            lines.push((stack.clone(), own_ns));
+        if node_ref.own_ns > 0 && node != 0 {
+            lines.push((stack.clone(), node_ref.own_ns));
         }
-        open.extend(
-            node_ref
-                .children
-                .iter()
-                .rev()
-                .map(|child| (*child, stack.len())),
-        );
+        let children = node_ref.children.clone().rev();
+        open.extend(children.map(|child| (child, stack.len())));
     }
     lines
 }

@@ -1,7 +1,9 @@
 //! Weighted stacks as a tree of named frames: what folded stacks and flame graphs are made from.
-use dwell_analysis::names::{Function, StackRef};
-use dwell_analysis::{Analysis, Entry, State, Times};
-use rustc_hash::FxHashMap;
+use crate::tree::labels::{Labels, NameId};
+use dwell_analysis::{Analysis, Times};
+use std::ops::Range;
+
+mod labels;
 
 /// What the tree shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,37 +17,22 @@ pub(crate) struct Shape {
 /// A frame below the same callers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
-    /// As shown, fit for one field of a folded line.
-    pub name: String,
+    name: NameId,
     /// Time in it and below.
     pub total: Times,
-    /// Time in it and no frame below.
-    pub own: Times,
+    /// Time in it and no frame below, ns.
+    pub own_ns: u64,
+    /// Time in frames below that are left out, ns.
+    pub narrow_ns: u64,
     /// The longest first; the box of idle pools last.
-    pub children: Vec<usize>,
+    pub children: Range<usize>,
 }
 
 /// The tree; node 0 is the root over all processes.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub nodes: Vec<Node>,
-}
-
-impl Tree {
-    pub fn of(analysis: &Analysis<'_>, shape: Shape) -> Tree {
-        let mut grow = Grow::new(analysis, shape);
-        let mut path = Vec::new();
-        for (entry, idle) in analysis.profile.entries.iter().zip(&analysis.idle.folded) {
-            path.clear();
-            if shape.fold_idle && *idle {
-                path.push(grow.idle);
-            } else {
-                grow.path_of(entry, &mut path);
-            }
-            grow.add(&path, entry.state, entry.weight_ns);
-        }
-        grow.finish()
-    }
+    names: Vec<String>,
 }
 
 /// The name of the box of idle pools starts so.
@@ -54,202 +41,146 @@ pub(crate) const IDLE: &str = "[idle pools: ";
 /// The names of kernel functions end so.
 pub(crate) const KERNEL: &str = "_[k]";
 
-type NameId = u32;
-
-struct Grow<'a, 't> {
-    analysis: &'a Analysis<'t>,
-    shape: Shape,
-    nodes: Vec<Node>,
-    /// (parent, name) -> node.
-    places: FxHashMap<(usize, NameId), usize>,
-    names: Vec<String>,
-    name_ids: FxHashMap<String, NameId>,
-    /// By function.
-    functions: Vec<NameId>,
-    idle: NameId,
-    /// By thread: the frames above its stacks.
-    heads: FxHashMap<u32, [Option<NameId>; 3]>,
-}
-
-impl<'a, 't> Grow<'a, 't> {
-    fn new(analysis: &'a Analysis<'t>, shape: Shape) -> Grow<'a, 't> {
+impl Tree {
+    /// Frames with `least_ns` of time and more, and all processes. The time of others stays with their callers.
+    pub fn of(analysis: &Analysis<'_>, shape: Shape, least_ns: u64) -> Tree {
+        let mut labels = Labels::of(analysis, shape);
+        let root = labels.name("all");
         let mut grow = Grow {
-            analysis,
-            shape,
-            nodes: vec![Node {
-                name: "all".to_owned(),
-                ..Node::default()
-            }],
-            places: FxHashMap::default(),
-            names: Vec::new(),
-            name_ids: FxHashMap::default(),
-            functions: Vec::new(),
-            idle: 0,
-            heads: FxHashMap::default(),
+            items: items(analysis, shape, &mut labels),
+            nodes: vec![Node::default()],
+            open: Vec::new(),
+            groups: Vec::new(),
+            least_ns,
+            labels,
         };
-        let functions = analysis.names.functions.iter();
-        grow.functions = functions.map(|f| grow.name(&function_name(f))).collect();
-        let threads = analysis.idle.threads();
-        let plural = if threads == 1 { "" } else { "s" };
-        grow.idle = grow.name(&format!("{IDLE}{threads} thread{plural}]"));
-        grow
+        grow.nodes[0].name = root;
+        grow.open.push((0, 0, 0..grow.items.len()));
+        while let Some((node, depth, range)) = grow.open.pop() {
+            grow.divide(node, depth, range);
+        }
+        Tree {
+            nodes: grow.nodes,
+            names: grow.labels.into_names(),
+        }
     }
 
-    fn name(&mut self, name: &str) -> NameId {
-        let name = fit_name(name);
-        let names = &mut self.names;
-        *self.name_ids.entry(name).or_insert_with_key(|name| {
-            names.push(name.clone());
-            names.len() as NameId - 1
+    /// As shown, fit for one field of a folded line.
+    pub fn name(&self, node: &Node) -> &str {
+        &self.names[node.name as usize]
+    }
+}
+
+/// A profile's entry with what ends its stack here.
+struct Item {
+    /// The name at the depth that is being looked at.
+    name: NameId,
+    entry: u32,
+    /// The state's frame below the stack's own.
+    leaf: Option<NameId>,
+    /// The whole stack is the box of idle pools.
+    idle: bool,
+}
+
+fn items(analysis: &Analysis<'_>, shape: Shape, labels: &mut Labels<'_, '_>) -> Vec<Item> {
+    let entries = analysis.profile.entries.iter().zip(&analysis.idle.folded);
+    entries
+        .enumerate()
+        .map(|(at, (entry, idle))| Item {
+            name: 0,
+            entry: at as u32,
+            leaf: labels.leaf(entry),
+            idle: shape.fold_idle && *idle,
         })
-    }
+        .collect()
+}
 
-    fn path_of(&mut self, entry: &Entry, path: &mut Vec<NameId>) {
-        let heads = match self.heads.get(&entry.thread) {
-            Some(heads) => *heads,
-            None => {
-                let heads = self.heads_of(entry.thread as usize);
-                self.heads.insert(entry.thread, heads);
-                heads
-            }
-        };
-        path.extend(heads.into_iter().flatten());
-        let frames = self
-            .analysis
-            .names
-            .path(self.analysis.names.path_of(entry.stack));
-        path.extend(frames.iter().map(|f| self.functions[*f as usize]));
-        if let Some(leaf) = state_frame(entry, self.analysis.profile.syscall(entry)) {
-            path.push(self.name(&leaf));
+/// The tree from the root on: what is too narrow to be kept is never looked into.
+struct Grow<'a, 't> {
+    items: Vec<Item>,
+    nodes: Vec<Node>,
+    /// Nodes to divide: the node, its depth, and what passes through it.
+    open: Vec<(usize, usize, Range<usize>)>,
+    /// Of the node in work: its children to be.
+    groups: Vec<(Node, Range<usize>)>,
+    least_ns: u64,
+    labels: Labels<'a, 't>,
+}
+
+impl Grow<'_, '_> {
+    /// Puts what passes through a node together by the next frame.
+    fn divide(&mut self, node: usize, depth: usize, range: Range<usize>) {
+        let own = self.bring_forward(node, depth, range.clone());
+        let mut start = own.end;
+        while start < range.end {
+            start = self.group(node, start, range.end);
         }
-    }
-
-    /// Process, thread group and, where wanted, thread.
-    fn heads_of(&mut self, thread: usize) -> [Option<NameId>; 3] {
-        let analysis = self.analysis;
-        let group = &analysis.groups.groups[analysis.groups.of_thread(thread)];
-        let process = dwell_analysis::groups::process_name(analysis.tables, group.process);
-        if !self.shape.per_thread {
-            return [Some(self.name(process)), Some(self.name(&group.name)), None];
-        }
-        let row = &analysis.tables.threads[thread];
-        let pid = group
-            .process
-            .map_or(0, |p| analysis.tables.processes[p].pid);
-        let process = self.name(&format!("{process} ({pid})"));
-        let group = self.name(&group.name);
-        [
-            Some(process),
-            Some(group),
-            Some(self.name(&format!("{} ({})", row.name, row.tid))),
-        ]
-    }
-
-    fn add(&mut self, path: &[NameId], state: State, ns: u64) {
-        let mut at = 0;
-        self.nodes[0].total.add(state, ns);
-        for name in path {
-            let next = match self.places.get(&(at, *name)) {
-                Some(next) => *next,
-                None => self.new_child(at, *name),
-            };
-            self.nodes[next].total.add(state, ns);
-            at = next;
-        }
-        self.nodes[at].own.add(state, ns);
-    }
-
-    fn new_child(&mut self, parent: usize, name: NameId) -> usize {
-        let child = self.nodes.len();
-        self.nodes.push(Node {
-            name: self.names[name as usize].clone(),
-            ..Node::default()
+        let labels = &self.labels;
+        self.groups.sort_by(|(a, _), (b, _)| {
+            let key = |n: &Node| (n.name == labels.idle, std::cmp::Reverse(n.total.total()));
+            let names = || labels.text(a.name).cmp(labels.text(b.name));
+            key(a).cmp(&key(b)).then_with(names)
         });
-        self.nodes[parent].children.push(child);
-        self.places.insert((parent, name), child);
-        child
-    }
-
-    fn finish(mut self) -> Tree {
-        for node in 0..self.nodes.len() {
-            let mut children = std::mem::take(&mut self.nodes[node].children);
-            children.sort_by(|a, b| {
-                let key = |n: &Node| (n.name.starts_with(IDLE), std::cmp::Reverse(n.total.total()));
-                let (a, b) = (&self.nodes[*a], &self.nodes[*b]);
-                key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name))
-            });
-            self.nodes[node].children = children;
+        let first = self.nodes.len();
+        for (child, range) in self.groups.drain(..) {
+            self.open.push((self.nodes.len(), depth + 1, range));
+            self.nodes.push(child);
         }
-        Tree { nodes: self.nodes }
+        self.nodes[node].children = first..self.nodes.len();
     }
-}
 
-fn function_name(function: &Function) -> String {
-    if function.kernel {
-        format!("{}{KERNEL}", function.name)
-    } else {
-        function.name.clone()
-    }
-}
-
-/// The frame that says what a thread did at the end of a stack: `[blocked: lock futex]`, `[runnable]`,
-/// `[spinning]`; none while it ran otherwise, and none where the stack says so already.
-fn state_frame(entry: &Entry, syscall: &str) -> Option<String> {
-    match (entry.state, syscall) {
-        (State::Running, _) => None,
-        (State::Spinning, _) => Some("[spinning]".to_owned()),
-        (State::Lost, _) => {
-            (!matches!(entry.stack, StackRef::Missing(_))).then(|| "[lost]".to_owned())
-        }
-        (State::Runnable, _) => Some("[runnable]".to_owned()),
-        (State::Blocked(reason), "") => Some(format!("[blocked: {}]", reason.name())),
-        (State::Blocked(reason), syscall) => {
-            Some(format!("[blocked: {} {syscall}]", reason.name()))
-        }
-    }
-}
-
-/// A name that is one field of a folded line: no `;`, no line breaks, not empty, and no number after a
-/// blank at its end, which readers would take for a count.
-fn fit_name(name: &str) -> String {
-    let mut name: String = name
-        .trim()
-        .chars()
-        .map(|c| {
-            if c == ';' {
-                ','
-            } else if c.is_control() {
-                ' '
-            } else {
-                c
+    /// Orders `range` by the name at `depth`. What ends above it comes first, is the node's own, and returned.
+    fn bring_forward(&mut self, node: usize, depth: usize, range: Range<usize>) -> Range<usize> {
+        let entries = &self.labels.analysis.profile.entries;
+        let mut own = range.start;
+        for at in range.clone() {
+            let item = &self.items[at];
+            let entry = &entries[item.entry as usize];
+            match self.labels.at(item, entry, depth) {
+                Some(name) => self.items[at].name = name,
+                None => {
+                    let node = &mut self.nodes[node];
+                    node.own_ns = node.own_ns.saturating_add(entry.weight_ns);
+                    if depth == 0 {
+                        node.total.add(entry.state, entry.weight_ns);
+                    }
+                    self.items.swap(own, at);
+                    own += 1;
+                }
             }
-        })
-        .collect();
-    if name.starts_with('#') {
-        name.insert(0, '_');
+        }
+        self.items[own..range.end].sort_unstable_by_key(|item| item.name);
+        range.start..own
     }
-    if let Some((start, last)) = name.rsplit_once(' ')
-        && last.chars().all(|c| c.is_ascii_digit() || c == '.')
-    {
-        name = format!("{start}_{last}");
-    }
-    if name.is_empty() {
-        "[unnamed]".to_owned()
-    } else {
-        name
-    }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_fit_a_field() {
-        assert_eq!(fit_name("<[u8; 4] as T>::f"), "<[u8, 4] as T>::f");
-        assert_eq!(fit_name("worker 12"), "worker_12");
-        assert_eq!(fit_name(" a\nb "), "a b");
-        assert_eq!(fit_name("# x"), "_# x");
-        assert_eq!(fit_name("\n"), "[unnamed]");
+    /// Takes in the items from `start` on that share a name; returns where they end.
+    fn group(&mut self, node: usize, start: usize, end: usize) -> usize {
+        let entries = &self.labels.analysis.profile.entries;
+        let name = self.items[start].name;
+        let mut total = Times::default();
+        let rest = &self.items[start..end];
+        let count = rest
+            .iter()
+            .take_while(|item| item.name == name)
+            .map(|item| &entries[item.entry as usize])
+            .map(|entry| total.add(entry.state, entry.weight_ns))
+            .count();
+        let ns = total.total();
+        if node == 0 {
+            self.nodes[0].total.add_all(&total);
+        }
+        // What has no caller has no place to stay at.
+        if ns >= self.least_ns || node == 0 {
+            let child = Node {
+                name,
+                total,
+                ..Node::default()
+            };
+            self.groups.push((child, start..start + count));
+        } else {
+            let node = &mut self.nodes[node];
+            node.narrow_ns = node.narrow_ns.saturating_add(ns);
+        }
+        start + count
     }
 }

@@ -1,8 +1,8 @@
 //! One view of the tree, drawn by inferno and then coloured and labelled with true numbers.
 use super::page::Heading;
-use crate::tree::{IDLE, KERNEL, Node, Tree};
+use crate::tree::{IDLE, KERNEL, Node, Shape, Tree};
 use crate::{human, palette};
-use dwell_analysis::{State, Times};
+use dwell_analysis::{Analysis, State, Times};
 use inferno::flamegraph::color::{BackgroundColor, Color};
 use inferno::flamegraph::{Direction, Options, TextTruncateDirection};
 use rustc_hash::FxHashMap;
@@ -35,6 +35,16 @@ struct Drawn {
     color: palette::Rgb,
     to_scale: bool,
     kernel: bool,
+}
+
+/// The tree of what is wide enough to be drawn.
+pub(super) fn visible(analysis: &Analysis<'_>, shape: Shape) -> Tree {
+    let entries = analysis.profile.entries.iter().zip(&analysis.idle.folded);
+    let shown = entries.filter(|(_, idle)| !(shape.fold_idle && **idle));
+    let busy_ns = shown.fold(0u64, |sum, (entry, _)| sum.saturating_add(entry.weight_ns));
+    // Half of it, since widths are rounded.
+    let least = busy_ns as f64 * MIN_WIDTH_PERCENT / 100.0 / 2.0;
+    Tree::of(analysis, shape, least as u64)
 }
 
 impl Layer {
@@ -89,37 +99,52 @@ impl Layout {
             frames: FxHashMap::default(),
             drawn_total: 0,
         };
-        let mut open: Vec<(usize, usize, usize)> = vec![(0, 0, 0)];
+        let mut open = vec![Part::Frame(0, 0, 0)];
         let mut stack = String::new();
-        while let Some((place, depth, length)) = open.pop() {
+        while let Some(part) = open.pop() {
+            let (place, depth, length) = match part {
+                Part::Frame(place, depth, length) => (place, depth, length),
+                Part::Narrow(width, length) => {
+                    stack.truncate(length);
+                    layout.line(&stack, width);
+                    continue;
+                }
+            };
             let node = &tree.nodes[place];
             stack.truncate(length);
             if place != 0 {
                 if length > 0 {
                     stack.push(';');
                 }
-                stack.push_str(&node.name);
+                stack.push_str(tree.name(node));
             }
-            let width = scale.width(node);
             // A frame without width shares its left edge with the next one: the first one with width,
             // drawn last at that edge, is the one that shows.
-            layout.frames.insert(
-                (depth, layout.drawn_total),
-                drawn(node, scale.to_scale(node)),
-            );
-            if width > 0 && place != 0 {
-                layout.lines.push(format!("{stack} {width}"));
-                layout.drawn_total += width;
-            }
-            open.extend(
-                node.children
-                    .iter()
-                    .rev()
-                    .map(|child| (*child, depth + 1, stack.len())),
-            );
+            let left = (depth, layout.drawn_total);
+            layout.frames.insert(left, drawn(tree, node, &scale));
+            layout.line(&stack, scale.width(tree, node));
+            open.push(Part::Narrow(node.narrow_ns >> scale.shift, stack.len()));
+            let children = node.children.clone().rev();
+            open.extend(children.map(|child| Part::Frame(child, depth + 1, stack.len())));
         }
         layout
     }
+
+    /// At the root nothing can be drawn, as a line needs a name.
+    fn line(&mut self, stack: &str, width: u64) {
+        if width > 0 && !stack.is_empty() {
+            self.lines.push(format!("{stack} {width}"));
+            self.drawn_total += width;
+        }
+    }
+}
+
+/// What is left to lay out, below the first bytes of the stack.
+enum Part {
+    /// A node, its depth, its callers' length.
+    Frame(usize, usize, usize),
+    /// The room of frames that are left out: its width, its callers' length.
+    Narrow(u64, usize),
 }
 
 /// How time becomes width.
@@ -130,13 +155,17 @@ struct Scale {
 
 impl Scale {
     fn of(tree: &Tree) -> Scale {
-        let total: u128 = tree.nodes.iter().map(|n| u128::from(n.own.total())).sum();
+        let total: u128 = tree
+            .nodes
+            .iter()
+            .map(|n| u128::from(n.own_ns) + u128::from(n.narrow_ns))
+            .sum();
         let shift = (128 - total.leading_zeros()).saturating_sub(MAX_DRAWN_BITS);
         let idle: u128 = tree
             .nodes
             .iter()
-            .filter(|n| is_idle(n))
-            .map(|n| u128::from(n.own.total()))
+            .filter(|n| is_idle(tree, n))
+            .map(|n| u128::from(n.own_ns))
             .sum();
         let busy = ((total - idle) >> shift) as u64;
         // Without anything else to see there is nothing to squeeze.
@@ -149,54 +178,50 @@ impl Scale {
     }
 
     /// Width of a frame's own part, drawn units.
-    fn width(&self, node: &Node) -> u64 {
-        let width = node.own.total() >> self.shift;
-        if is_idle(node) {
+    fn width(&self, tree: &Tree, node: &Node) -> u64 {
+        let width = node.own_ns >> self.shift;
+        if is_idle(tree, node) {
             width.min(self.idle_limit)
         } else {
             width
         }
     }
 
-    fn to_scale(&self, node: &Node) -> bool {
-        !is_idle(node) || node.own.total() >> self.shift <= self.idle_limit
+    fn to_scale(&self, tree: &Tree, node: &Node) -> bool {
+        !is_idle(tree, node) || node.own_ns >> self.shift <= self.idle_limit
     }
 }
 
-fn is_idle(node: &Node) -> bool {
-    node.name.starts_with(IDLE)
+fn is_idle(tree: &Tree, node: &Node) -> bool {
+    tree.name(node).starts_with(IDLE)
 }
 
-fn drawn(node: &Node, to_scale: bool) -> Drawn {
-    let kernel = node.name.ends_with(KERNEL);
+fn drawn(tree: &Tree, node: &Node, scale: &Scale) -> Drawn {
     Drawn {
         ns: node.total.total(),
-        color: color(node),
-        to_scale,
-        kernel,
+        color: color(tree, node),
+        to_scale: scale.to_scale(tree, node),
+        kernel: tree.name(node).ends_with(KERNEL),
     }
 }
 
 /// The state's own colour at the end of a stack, else the mix of what is below, paler.
-fn color(node: &Node) -> palette::Rgb {
-    let parts = |times: &Times| -> Vec<(palette::Rgb, u64)> {
-        times
-            .iter()
-            .map(|(state, ns)| (palette::rgb(state), ns))
-            .collect()
+fn color(tree: &Tree, node: &Node) -> palette::Rgb {
+    let parts = node
+        .total
+        .iter()
+        .map(|(state, ns)| (palette::rgb(state), ns));
+    let shade = || shade(tree.name(node));
+    let paler = if is_idle(tree, node) {
+        0.55
+    } else if !node.children.is_empty() || node.narrow_ns > 0 {
+        0.4 + shade()
+    } else if node.total.get(State::Running) > 0 {
+        shade()
+    } else {
+        0.0
     };
-    if is_idle(node) {
-        return palette::mix(parts(&node.total).into_iter(), 0.55);
-    }
-    if node.children.is_empty() {
-        let shade = if node.own.get(State::Running) > 0 {
-            shade(&node.name)
-        } else {
-            0.0
-        };
-        return palette::mix(parts(&node.own).into_iter(), shade);
-    }
-    palette::mix(parts(&node.total).into_iter(), 0.4 + shade(&node.name))
+    palette::mix(parts, paler)
 }
 
 /// Up to a sixth, by name: neighbours in the same state stay apart.

@@ -15,7 +15,7 @@
 mod layer;
 mod page;
 
-use crate::tree::{Shape, Tree};
+use crate::tree::Shape;
 use dwell_analysis::Analysis;
 use layer::Layer;
 use std::io::{self, Write};
@@ -32,10 +32,11 @@ pub struct Options {
 /// Writes the graph.
 pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -> io::Result<()> {
     let tree = |fold_idle| {
-        Tree::of(
+        let per_thread = options.per_thread;
+        layer::visible(
             analysis,
             Shape {
-                per_thread: options.per_thread,
+                per_thread,
                 fold_idle,
             },
         )
