@@ -28,7 +28,7 @@ use crate::index::Index;
 use crate::names::{Missing, StackRef};
 use crate::state::{State, Times};
 use dwell_recording::tables::Tables;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Periods a thread has to run for before its samples are scaled on their own; with fewer, their
 /// number is too uncertain to say how its time divides.
@@ -105,20 +105,24 @@ impl Profile {
     }
 }
 
-type Key = (u32, State, SyscallId, StackRef);
+impl Entry {
+    fn key(&self) -> (u32, State, SyscallId, StackRef) {
+        (self.thread, self.state, self.syscall, self.stack)
+    }
+}
 
 struct Builder<'t> {
     tables: &'t Tables,
     index: &'t Index,
     groups: &'t Groups,
-    merged: FxHashMap<Key, Entry>,
+    /// Those of the same key are put together at the end; true: its waits are counted at another key, so what is
+    /// counted here does not tell the mean.
+    entries: Vec<(Entry, bool)>,
     syscalls: Vec<String>,
     syscall_ids: FxHashMap<&'t str, SyscallId>,
     orphan_ns: u64,
     /// By thread: how often it left the processor at which stack. A stack may be there many times.
     departures: Vec<Vec<(StackRef, u64)>>,
-    /// Entries of which a part has its waits counted elsewhere.
-    uncounted: FxHashSet<Key>,
 }
 
 impl<'t> Builder<'t> {
@@ -127,12 +131,11 @@ impl<'t> Builder<'t> {
             tables,
             index,
             groups,
-            merged: FxHashMap::default(),
+            entries: Vec::new(),
             syscalls: vec![String::new()],
             syscall_ids: [("", 0)].into_iter().collect(),
             orphan_ns: index.orphan_site_ns,
             departures: vec![Vec::new(); tables.threads.len()],
-            uncounted: FxHashSet::default(),
         }
     }
 
@@ -170,18 +173,13 @@ impl<'t> Builder<'t> {
     }
 
     fn add(&mut self, entry: Entry) {
-        if entry.weight_ns == 0 {
-            return;
+        self.add_portion(entry, false);
+    }
+
+    fn add_portion(&mut self, entry: Entry, uncounted: bool) {
+        if entry.weight_ns > 0 {
+            self.entries.push((entry, uncounted));
         }
-        let key = (entry.thread, entry.state, entry.syscall, entry.stack);
-        self.merged
-            .entry(key)
-            .and_modify(|sum| {
-                sum.weight_ns = sum.weight_ns.saturating_add(entry.weight_ns);
-                sum.waits = sum.waits.saturating_add(entry.waits);
-                sum.max_wait_ns = sum.max_wait_ns.max(entry.max_wait_ns);
-            })
-            .or_insert(entry);
     }
 
     /// Time of a thread without a stack.
@@ -204,16 +202,26 @@ impl<'t> Builder<'t> {
     }
 
     fn finish(mut self) -> Profile {
-        for key in &self.uncounted {
-            if let Some(entry) = self.merged.get_mut(key) {
+        self.entries.sort_unstable_by_key(|(entry, _)| entry.key());
+        self.entries.dedup_by(|(next, uncounted), (sum, any)| {
+            let same = next.key() == sum.key();
+            if same {
+                sum.weight_ns = sum.weight_ns.saturating_add(next.weight_ns);
+                sum.waits = sum.waits.saturating_add(next.waits);
+                sum.max_wait_ns = sum.max_wait_ns.max(next.max_wait_ns);
+                *any |= *uncounted;
+            }
+            same
+        });
+        let entries = self.entries.into_iter().map(|(mut entry, uncounted)| {
+            if uncounted {
                 entry.waits = 0;
                 entry.max_wait_ns = 0;
             }
-        }
-        let mut entries: Vec<Entry> = self.merged.into_values().collect();
-        entries.sort_unstable_by_key(|e| (e.thread, e.state, e.syscall, e.stack));
+            entry
+        });
         Profile {
-            entries,
+            entries: entries.collect(),
             syscalls: self.syscalls,
             orphan_ns: self.orphan_ns,
         }

@@ -262,11 +262,7 @@ fn add_wait(
     weight_ns: u64,
     portion: Portion,
 ) {
-    if portion.uncounted && weight_ns > 0 {
-        let key = (site.thread as u32, state, site.syscall, stack);
-        builder.uncounted.insert(key);
-    }
-    builder.add(Entry {
+    let entry = Entry {
         thread: site.thread as u32,
         state,
         syscall: site.syscall,
@@ -274,7 +270,8 @@ fn add_wait(
         weight_ns,
         waits: portion.waits,
         max_wait_ns: portion.max_wait_ns,
-    });
+    };
+    builder.add_portion(entry, portion.uncounted);
 }
 
 /// Divides a site's sums among its own stacks.
