@@ -37,7 +37,7 @@ pub struct Variable {
 }
 
 /// Where a variable lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One for all.
     Global,
