@@ -46,7 +46,7 @@ fn check(file: &str, options: Options, show: bool) -> Option<Tag> {
     let input = Input {
         source: &source,
         macros: Macros {
-            arguments: vec![file],
+            arguments: vec![file, "1", "1"],
             variables: [
                 "target", "pid", "ppid", "uid", "gid", "euid", "egid", "sid", "pgid",
             ]

@@ -62,4 +62,11 @@ pub(crate) const TYPEDEFS: &[(&str, &str)] = &[
     ("sa_family_t", "unsigned short"),
     ("wchar_t", "int"),
     ("bool", "_Bool"),
+    ("boolean_t", "int"),
+    ("caddr_t", "unsigned long"),
+    ("major_t", "unsigned int"),
+    ("minor_t", "unsigned int"),
+    ("taskid_t", "int"),
+    ("projid_t", "int"),
+    ("poolid_t", "int"),
 ];

@@ -99,6 +99,7 @@ impl Checker<'_> {
     }
 
     fn additive(&mut self, operator: Binary, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
+        let (left, right) = (self.pointer(left), self.pointer(right));
         let types = self.types();
         let step = |ty| types.element(ty).and_then(|of| self.step_of(of));
         match (types.is_int(left.ty), types.is_int(right.ty)) {

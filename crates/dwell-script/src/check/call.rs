@@ -1,6 +1,7 @@
 //! Calls of D's functions in expressions, and their prototypes.
 
 use super::Checker;
+use super::arith::is_null;
 use crate::ast;
 use crate::builtins::functions::{self, Callee, Prototype};
 use crate::error::{Checked, Fault};
@@ -136,13 +137,19 @@ impl Checker<'_> {
                 let string = self.common.string;
                 return Ok(self.convert(value, string));
             }
+            "const char *" if is_null(&value) && prototype.name == "strtok" => {
+                return Ok(self.int(0, self.common.string, value.span));
+            }
+            "const char *" if is_null(&value) => return Ok(self.string("", value.span)),
             "const char *" => Err(value),
             "char *" if types.is_string_like(value.ty) => return Ok(value),
             "uintptr_t" if is_int || is_pointer => Ok(self.decayed(value)),
-            pointer if pointer.ends_with('*') => match is_pointer || types.is_string(value.ty) {
-                true => return Ok(self.decayed(value)),
-                false => Err(value),
-            },
+            pointer if pointer.ends_with('*') => {
+                match is_pointer || types.is_string(value.ty) || is_null(&value) {
+                    true => return Ok(self.decayed(value)),
+                    false => Err(value),
+                }
+            }
             _ if is_int => Ok(value),
             _ => Err(value),
         };

@@ -82,7 +82,7 @@ impl Checker<'_> {
     pub(super) fn assignable(&self, value: &Expr, ty: TypeId) -> bool {
         let types = self.types();
         if types.is_int(ty) || types.is_int(value.ty) {
-            let null = is_null(value) && types.is_pointer_like(ty);
+            let null = is_null(value) && (types.is_pointer_like(ty) || types.is_string(ty));
             return null || (types.is_int(ty) && types.is_int(value.ty));
         }
         if types.is_string(ty) || types.is_string(value.ty) {

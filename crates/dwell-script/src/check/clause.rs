@@ -89,22 +89,24 @@ impl Checker<'_> {
                 condition,
                 then,
                 otherwise,
-            } => {
-                let span = condition.span;
-                let condition = self.value(condition)?;
-                if !self.is_condition(condition.ty) {
-                    let message = "operator if: expression must be of scalar type";
-                    return Err(Fault::new(Tag::OpScalar, span, message));
-                }
-                Ok(Statement::If {
-                    condition,
-                    then: self.statements(then)?,
-                    otherwise: self.statements(otherwise)?,
-                })
-            }
+            } => Ok(Statement::If {
+                condition: self.condition(condition)?,
+                then: self.statements(then)?,
+                otherwise: self.statements(otherwise)?,
+            }),
         }
     }
 
+    fn condition(&mut self, condition: &ast::Expr) -> Checked<Expr> {
+        let value = self.value(condition)?;
+        if !self.is_condition(value.ty) {
+            let message = "operator ?: expression must be of scalar type";
+            return Err(Fault::new(Tag::OpScalar, condition.span, message));
+        }
+        Ok(value)
+    }
+
+    /// An expression as a statement. Scripts of old choose between actions with `?:`, which is an `if`.
     fn statement_expr(&mut self, expr: &ast::Expr) -> Checked<Statement> {
         match &expr.kind {
             ast::ExprKind::Assign(operation, to, value) if is_aggregation(to) => {
@@ -124,6 +126,15 @@ impl Checker<'_> {
                     "improper attempt to reference an aggregation as a multi-dimensional array",
                 )),
             },
+            ast::ExprKind::Conditional(condition, then, otherwise)
+                if self.is_action(then) || self.is_action(otherwise) =>
+            {
+                Ok(Statement::If {
+                    condition: self.condition(condition)?,
+                    then: vec![self.statement_expr(then)?],
+                    otherwise: vec![self.statement_expr(otherwise)?],
+                })
+            }
             ast::ExprKind::Call(callee, arguments) => {
                 let prototype = self.callee(callee)?;
                 match prototype.callee {

@@ -8,6 +8,7 @@ use crate::types::{Type, TypeId, Types};
 pub(crate) struct Common {
     pub void: TypeId,
     pub void_pointer: TypeId,
+    pub char: TypeId,
     pub int: TypeId,
     pub uint: TypeId,
     pub long: TypeId,
@@ -27,6 +28,7 @@ impl Common {
         let mut common = Common {
             void: named("void"),
             void_pointer: named("void"),
+            char: named("char"),
             int: named("int"),
             uint: named("unsigned int"),
             long: named("long"),

@@ -6,7 +6,7 @@ use crate::error::{Checked, Fault};
 use crate::lex::IntToken;
 use crate::span::Span;
 use crate::tag::Tag;
-use crate::typed::{Expr, ExprKind, Place, Scope, Unary};
+use crate::typed::{Expr, ExprKind, Place, PlaceKind, Scope, Unary};
 use crate::types::{Type, TypeId};
 
 impl Checker<'_> {
@@ -171,6 +171,51 @@ impl Checker<'_> {
                 ty: value.ty,
                 span,
             },
+        }
+    }
+
+    /// A value that is added to, indexed or dereferenced: a string is then the address of its first character.
+    pub(super) fn pointer(&mut self, value: Expr) -> Expr {
+        if !self.types().is_string(value.ty) {
+            return self.decayed(value);
+        }
+        let span = value.span;
+        let character = self.common.char;
+        let ty = self.script.types.add(Type::Pointer(character));
+        let kind = match value.kind {
+            ExprKind::Read(place) => match place.kind {
+                PlaceKind::Variable(id) => PlaceKind::Part(id, 0),
+                PlaceKind::Part(id, offset) => PlaceKind::Part(id, offset),
+                _ => {
+                    return Expr {
+                        kind: ExprKind::Cast(
+                            Expr {
+                                kind: ExprKind::Read(place),
+                                ..value
+                            }
+                            .into(),
+                        ),
+                        ty,
+                        span,
+                    };
+                }
+            },
+            _ => {
+                return Expr {
+                    kind: ExprKind::Cast(value.into()),
+                    ty,
+                    span,
+                };
+            }
+        };
+        let place = Place {
+            kind,
+            ty: character,
+        };
+        Expr {
+            kind: ExprKind::AddressOf(place.into()),
+            ty,
+            span,
         }
     }
 

@@ -16,7 +16,7 @@ use crate::span::Span;
 use crate::tag::Tag;
 use crate::typed::{Builtin, Expr, ExprKind, Place, PlaceKind, Scope, Variable, VariableId};
 use crate::types::{Type, TypeId};
-use crate::world::{Keyword, SymbolPlace};
+use crate::world::SymbolPlace;
 
 /// What the script has declared so far.
 #[derive(Debug, Default)]
@@ -159,11 +159,8 @@ impl Checker<'_> {
     /// A variable of the probe or the system.
     fn builtin(&mut self, name: &str) -> Option<(ExprKind, TypeId)> {
         if name == "curthread" {
-            let task = self.lookup_type(None, Some(Keyword::Struct), "task_struct");
-            let ty = match task {
-                Some(task) => self.script.types.add(Type::Pointer(task)),
-                None => self.common.void_pointer,
-            };
+            let task = self.tagged_type("struct", "task_struct");
+            let ty = self.script.types.add(Type::Pointer(task));
             return Some((ExprKind::Builtin(Builtin::CurrentTask), ty));
         }
         let (_, builtin, ty) = VARIABLES.iter().find(|(known, ..)| *known == name)?;
@@ -185,7 +182,7 @@ impl Checker<'_> {
             return Some(known);
         }
         if name == "NULL" {
-            return Some((0, self.common.void_pointer));
+            return Some((0, self.common.long));
         }
         let mut tables = REGISTERS.iter().chain(CONSTANTS);
         let (_, value) = tables.find(|(known, _)| *known == name)?;

@@ -38,7 +38,8 @@ impl Checker<'_> {
     }
 
     pub(super) fn dereference(&mut self, of: &ast::Expr, span: Span) -> Checked<Expr> {
-        let of = self.value(of)?;
+        let of = self.expr(of)?;
+        let of = self.pointer(of);
         self.read_through(of, span)
     }
 
@@ -152,7 +153,7 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<Expr> {
         let base = self.expr(of)?;
-        if !self.types().is_pointer_like(base.ty) {
+        if !self.types().is_pointer_like(base.ty) && !self.types().is_string(base.ty) {
             if let Some((_, name)) = self.variable_named(of) {
                 let message = format!("scalar '{name}' may not be referenced as associative array");
                 return Err(Fault::new(Tag::IdentBadref, span, message));
@@ -166,7 +167,7 @@ impl Checker<'_> {
         }
         let index = self.value(&keys[0])?;
         self.check_bounds(&base, &index, span)?;
-        let pointer = self.decayed(base);
+        let pointer = self.pointer(base);
         let size = self
             .types()
             .element(pointer.ty)

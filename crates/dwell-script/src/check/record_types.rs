@@ -137,10 +137,6 @@ impl Checker<'_> {
         let types = self.types();
         let fault = match types.actual(ty) {
             Type::Void => Some((Tag::DeclVoidobj, format!("cannot have void member: {name}"))),
-            Type::String => Some((
-                Tag::DeclDynobj,
-                format!("cannot have dynamic member: {name}"),
-            )),
             _ if types.size(ty).is_none() => {
                 let message = format!("incomplete struct/union/enum {}: {name}", types.name(ty));
                 Some((Tag::DeclIncomplete, message))
@@ -150,7 +146,10 @@ impl Checker<'_> {
         if let Some((tag, message)) = fault {
             return Err(Fault::new(tag, span, message));
         }
-        let size = types.size(ty).unwrap_or(0);
+        let size = match types.is_string(ty) {
+            true => self.options.number("strsize").unwrap_or(256) as u64,
+            false => types.size(ty).unwrap_or(0),
+        };
         let alignment = types.alignment(ty);
         layout.alignment = layout.alignment.max(alignment);
         let start = if layout.union {

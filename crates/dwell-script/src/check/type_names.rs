@@ -207,7 +207,7 @@ impl Checker<'_> {
     }
 
     /// `struct tag` without a body: the definition, or a type whose definition is not known.
-    fn tagged_type(&mut self, keyword: &'static str, name: &str) -> TypeId {
+    pub(super) fn tagged_type(&mut self, keyword: &'static str, name: &str) -> TypeId {
         let asked = match keyword {
             "union" => Keyword::Union,
             "enum" => Keyword::Enum,
