@@ -31,8 +31,6 @@ tags! {
     TypeErr = "D_TYPE_ERR",
     TypeMember = "D_TYPE_MEMBER",
     CgExpr = "D_CG_EXPR",
-    CgDyn = "D_CG_DYN",
-    IdOflow = "D_ID_OFLOW",
     PdescZero = "D_PDESC_ZERO",
     PdescInval = "D_PDESC_INVAL",
     PredScalar = "D_PRED_SCALAR",
@@ -143,7 +141,6 @@ tags! {
     DeclVoidobj = "D_DECL_VOIDOBJ",
     DeclDynobj = "D_DECL_DYNOBJ",
     DeclIncomplete = "D_DECL_INCOMPLETE",
-    DeclIdent = "D_DECL_IDENT",
     CommDrec = "D_COMM_DREC",
     SpecSpec = "D_SPEC_SPEC",
     SpecComm = "D_SPEC_COMM",
@@ -201,7 +198,6 @@ tags! {
     TruncAggbad = "D_TRUNC_AGGBAD",
     ProvBadname = "D_PROV_BADNAME",
     PrintSize = "D_PRINT_SIZE",
-    FreopenInvalid = "D_FREOPEN_INVALID",
     Destructive = "D_DESTRUCTIVE",
 }
 

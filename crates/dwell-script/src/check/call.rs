@@ -150,6 +150,7 @@ impl Checker<'_> {
                     false => Err(value),
                 }
             }
+            _ if is_int && matches!(prototype.callee, Callee::Aggregating(_)) => return Ok(value),
             _ if is_int => Ok(value),
             _ => Err(value),
         };
