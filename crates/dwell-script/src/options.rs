@@ -158,7 +158,7 @@ impl Options {
 }
 
 fn truth(value: &str) -> Option<i64> {
-    match value {
+    match value.to_ascii_lowercase().as_str() {
         "yes" | "enable" | "enabled" | "true" | "on" | "set" => Some(1),
         "no" | "disable" | "disabled" | "false" | "off" | "unset" => Some(0),
         number => number.parse().ok(),

@@ -225,6 +225,13 @@ impl Checker<'_> {
     ) -> Box<Fault> {
         let operator = format!("{}=", text(operation));
         let needs = match operation {
+            Binary::Add | Binary::Subtract
+                if matches!(self.types().actual(ty), Type::Pointer(_)) =>
+            {
+                let message =
+                    format!("operator {operator} requires left-hand scalar operand of known size");
+                return Fault::new(Tag::OpVfptr, span, message);
+            }
             Binary::Add | Binary::Subtract => {
                 let to = self.int(0, ty, span);
                 return self.incompatible(&operator, &to, value, span);

@@ -39,7 +39,8 @@ impl Checker<'_> {
         prototype.is_some_and(|found| matches!(found.callee, Callee::Action(_) | Callee::Act(_)))
     }
 
-    /// A call whose value is used.
+    /// A call whose value is used. An action has none: what is done with it is refused by its type first, as dtrace
+    /// does, and else by [`Self::refuse_misplaced`].
     pub(super) fn call(
         &mut self,
         callee: &ast::Expr,
@@ -47,19 +48,43 @@ impl Checker<'_> {
         span: Span,
     ) -> Checked<Expr> {
         let prototype = self.callee(callee)?;
-        match prototype.callee {
-            Callee::Value(Function::KernelAddress(_) | Function::UserAddress(_)) => {
-                Err(not_in_expression("action", prototype, span))
+        let kind = match prototype.callee {
+            Callee::Value(function) if !gives_address(function) => {
+                return self.function_call(prototype, function, arguments, span);
             }
-            Callee::Value(function) => self.function_call(prototype, function, arguments, span),
-            Callee::Aggregating(_) => {
-                Err(not_in_expression("aggregating function", prototype, span))
+            Callee::Missing(why) => {
+                check_count(prototype, arguments.len(), span)?;
+                return Err(missing(prototype, why, span));
             }
-            Callee::Stack(_) | Callee::Act(_) | Callee::Action(_) => {
-                Err(not_in_expression("action", prototype, span))
+            Callee::Aggregating(_) => "aggregating function",
+            _ => "action",
+        };
+        check_count(prototype, arguments.len(), span)?;
+        let value = match prototype.callee {
+            Callee::Stack(user) => Some(self.stack(prototype, user, arguments, span)?),
+            Callee::Value(function) => {
+                Some(self.address_by_name(prototype, function, arguments, span)?)
             }
-            Callee::Missing(why) => Err(missing(prototype, why, span)),
-        }
+            _ => None,
+        };
+        let message = format!(
+            "{kind} {}( ) may not be called from a D expression (D program context required)",
+            prototype.name
+        );
+        let nothing = self.misplaced(Fault::new(Tag::CgExpr, span, message));
+        Ok(value.unwrap_or(nothing))
+    }
+
+    /// Something that has no value, where a value is wanted.
+    pub(super) fn misplaced(&mut self, fault: Box<Fault>) -> Expr {
+        let span = fault.span;
+        self.misplaced.get_or_insert(fault);
+        self.int(1, self.common.void, span)
+    }
+
+    /// The error for the first misplaced action of a statement, if nothing else was wrong.
+    pub(super) fn refuse_misplaced(&mut self) -> Checked<()> {
+        self.misplaced.take().map_or(Ok(()), Err)
     }
 
     /// A value that is only recorded, as a key or an argument of an action: stacks and addresses by name are such.
@@ -146,7 +171,7 @@ impl Checker<'_> {
             "uintptr_t" if is_int || is_pointer => Ok(self.decayed(value)),
             pointer if pointer.ends_with('*') => {
                 match is_pointer || types.is_string(value.ty) || is_null(&value) {
-                    true => return Ok(self.decayed(value)),
+                    true => return Ok(self.pointer(value)),
                     false => Err(value),
                 }
             }
@@ -194,20 +219,7 @@ impl Checker<'_> {
         arguments: &[ast::Expr],
         span: Span,
     ) -> Checked<Expr> {
-        let most = prototype.takes.len();
-        if arguments.len() > most {
-            let message = format!(
-                "{}( ) prototype mismatch: {} args passed, at most {most} expected",
-                prototype.name,
-                arguments.len()
-            );
-            let tag = if user {
-                Tag::UstackProto
-            } else {
-                Tag::StackProto
-            };
-            return Err(Fault::new(tag, span, message));
-        }
+        check_count(prototype, arguments.len(), span)?;
         let default = match prototype.name {
             "stack" => self.options.number("stackframes").unwrap_or(20),
             "ustack" => self.options.number("ustackframes").unwrap_or(100),
@@ -219,6 +231,9 @@ impl Checker<'_> {
         };
         if let Some(strings) = arguments.get(1) {
             let strings = self.value(strings)?;
+            if !self.types().is_int(strings.ty) {
+                return Err(self.wrong_argument(prototype.name, 1, "uint32_t", &strings));
+            }
             if !matches!(strings.kind, ExprKind::Int(0..)) {
                 let message = format!(
                     "{}( ) argument #2 must be a positive integer constant",
@@ -239,6 +254,9 @@ impl Checker<'_> {
 
     fn stack_size(&mut self, name: &str, user: bool, frames: &ast::Expr) -> Checked<u16> {
         let value = self.value(frames)?;
+        if !self.types().is_int(value.ty) {
+            return Err(self.wrong_argument(name, 0, "uint32_t", &value));
+        }
         match value.kind {
             ExprKind::Int(frames @ 1..=0xffff) => Ok(frames as u16),
             _ => {
@@ -303,12 +321,12 @@ pub(super) fn check_count(prototype: &Prototype, count: usize, span: Span) -> Ch
     Err(Fault::new(Tag::ProtoLen, span, message))
 }
 
-fn not_in_expression(kind: &str, prototype: &Prototype, span: Span) -> Box<Fault> {
-    let message = format!(
-        "{kind} {}( ) may not be called from a D expression (D program context required)",
-        prototype.name
-    );
-    Fault::new(Tag::CgExpr, span, message)
+/// `sym` and its kind: only recorded.
+pub(super) fn gives_address(function: Function) -> bool {
+    matches!(
+        function,
+        Function::KernelAddress(_) | Function::UserAddress(_)
+    )
 }
 
 pub(super) fn missing(prototype: &Prototype, why: &str, span: Span) -> Box<Fault> {

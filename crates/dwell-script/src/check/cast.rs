@@ -57,6 +57,9 @@ impl Checker<'_> {
                 },
             };
         }
+        if types.is_string(value.ty) && types.is_pointer_like(ty) {
+            return self.pointer(value);
+        }
         let same = types.size(value.ty) == types.size(ty)
             && types.is_signed(value.ty) == types.is_signed(ty);
         let constant = matches!(value.kind, ExprKind::Int(_));
@@ -87,7 +90,8 @@ impl Checker<'_> {
         }
         if types.is_string(ty) || types.is_string(value.ty) {
             let null = is_null(value) && types.is_pointer_like(value.ty);
-            return types.is_string(ty) && (types.is_string_like(value.ty) || null);
+            let characters = types.is_string_like(ty) && types.is_string(value.ty);
+            return characters || (types.is_string(ty) && (types.is_string_like(value.ty) || null));
         }
         match (types.element(ty), types.element(value.ty)) {
             (Some(to), Some(from)) => {

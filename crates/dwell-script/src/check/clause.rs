@@ -3,12 +3,13 @@
 use super::Checker;
 use super::aggregate::is_aggregation;
 use super::arguments::described;
+use super::call::gives_address;
 use super::rules::{ClauseRules, Effect};
 use crate::ast;
 use crate::builtins::functions::Callee;
 use crate::error::{Checked, Fault};
 use crate::tag::Tag;
-use crate::typed::{Clause, Expr, Function, ProbePattern, Statement};
+use crate::typed::{Clause, Expr, ProbePattern, Statement};
 
 impl Checker<'_> {
     /// A clause once for each of its probes.
@@ -58,15 +59,13 @@ impl Checker<'_> {
         let Some(predicate) = &clause.predicate else {
             return Ok(None);
         };
-        if self.is_action(predicate) {
-            let message = "actions may not be called from a predicate";
-            return Err(Fault::new(Tag::CgExpr, predicate.span, message));
-        }
+        self.misplaced = None;
         let value = self.value(predicate)?;
         if !self.is_condition(value.ty) {
             let message = "predicate result must be of scalar type";
             return Err(Fault::new(Tag::PredScalar, predicate.span, message));
         }
+        self.refuse_misplaced()?;
         Ok(Some(value))
     }
 
@@ -98,7 +97,9 @@ impl Checker<'_> {
     }
 
     fn condition(&mut self, condition: &ast::Expr) -> Checked<Expr> {
+        self.misplaced = None;
         let value = self.value(condition)?;
+        self.refuse_misplaced()?;
         if !self.is_condition(value.ty) {
             let message = "operator ?: expression must be of scalar type";
             return Err(Fault::new(Tag::OpScalar, condition.span, message));
@@ -108,6 +109,13 @@ impl Checker<'_> {
 
     /// An expression as a statement. Scripts of old choose between actions with `?:`, which is an `if`.
     fn statement_expr(&mut self, expr: &ast::Expr) -> Checked<Statement> {
+        self.misplaced = None;
+        let statement = self.statement_kind(expr)?;
+        self.refuse_misplaced()?;
+        Ok(statement)
+    }
+
+    fn statement_kind(&mut self, expr: &ast::Expr) -> Checked<Statement> {
         match &expr.kind {
             ast::ExprKind::Assign(operation, to, value) if is_aggregation(to) => {
                 if operation.is_some() {
@@ -138,7 +146,7 @@ impl Checker<'_> {
             ast::ExprKind::Call(callee, arguments) => {
                 let prototype = self.callee(callee)?;
                 match prototype.callee {
-                    Callee::Value(function) if !is_address(function) => {
+                    Callee::Value(function) if !gives_address(function) => {
                         Ok(Statement::Expr(self.expr(expr)?))
                     }
                     Callee::Aggregating(_) | Callee::Missing(_) => {
@@ -150,13 +158,6 @@ impl Checker<'_> {
             _ => Ok(Statement::Expr(self.expr(expr)?)),
         }
     }
-}
-
-fn is_address(function: Function) -> bool {
-    matches!(
-        function,
-        Function::KernelAddress(_) | Function::UserAddress(_)
-    )
 }
 
 fn null_effect(name: &str, expr: &ast::Expr) -> Box<Fault> {

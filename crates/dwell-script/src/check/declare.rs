@@ -53,6 +53,11 @@ impl Checker<'_> {
             ));
         };
         let (ty, tuple) = self.derived_type(base, declarator)?;
+        if matches!(self.types().actual(ty), Type::Function)
+            && specifiers.class != Some(Class::Typedef)
+        {
+            return Ok(()); // A prototype of a function of the kernel: nothing can call it.
+        }
         let scope = match specifiers.class {
             Some(Class::Typedef) => return self.typedef(name, ty, tuple.is_some()),
             Some(Class::Extern) => return Ok(()), // The symbol's own type is known by its debug information.
@@ -123,10 +128,6 @@ impl Checker<'_> {
             Type::Array { count: 0, .. } => (
                 Tag::DeclArrnull,
                 "array declaration requires array dimension or tuple signature".to_owned(),
-            ),
-            Type::Function => (
-                Tag::DeclBadclass,
-                "functions cannot be declared in D".to_owned(),
             ),
             Type::Incomplete { .. } => (
                 Tag::DeclIncomplete,

@@ -25,7 +25,7 @@ impl Checker<'_> {
             Ast::Symbol(module, name) => self.symbol(module.as_deref(), name, span),
             Ast::Thread(name) => self.scoped_name(Scope::Thread, name, span),
             Ast::Clause(name) => self.scoped_name(Scope::Clause, name, span),
-            Ast::Aggregation(name) => Err(aggregation_as_value(name, span)),
+            Ast::Aggregation(name) => Ok(self.misplaced(aggregation_as_value(name, span))),
             Ast::Index(of, keys) => self.index(of, keys, span),
             Ast::Call(callee, arguments) => self.call(callee, arguments, span),
             Ast::Member(of, name, arrow) => self.member(of, name, *arrow, span),

@@ -182,10 +182,8 @@ impl Checker<'_> {
             false => Some(self.string_constant("printa", &arguments[0])?),
         };
         let rest = &arguments[usize::from(format.is_some())..];
-        if rest.is_empty() || (format.is_none() && rest.len() > 1) {
-            let (passed, expected) = (arguments.len(), if rest.is_empty() { 2 } else { 1 });
-            let message =
-                format!("printa( ) prototype mismatch: {passed} args passed, {expected} expected");
+        if rest.is_empty() {
+            let message = "printa( ) prototype mismatch: 1 arg passed, at least 2 expected";
             return Err(Fault::new(Tag::PrintaProto, span, message));
         }
         let mut ids = Vec::new();

@@ -67,6 +67,7 @@ impl Checker<'_> {
         });
         if definition.keys.is_none() && !self.is_translated(&definition.value) {
             self.inline_use(&definition, &[], name.span)?;
+            self.refuse_misplaced()?;
         }
         self.names.inlines.insert(name.text.clone(), definition);
         Ok(())

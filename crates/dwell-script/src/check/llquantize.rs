@@ -34,14 +34,14 @@ impl Checker<'_> {
                 "(high magnitude) will cause overflow of 64 bits",
             );
         }
-        let steps = parameter(rest, 4, Tag::LlquantSteptype, Tag::LlquantStepval)?;
-        if steps == 0 {
+        if matches!(rest[3].kind, ExprKind::Int(..=0)) {
             return refuse(
                 Tag::LlquantSteptype,
                 4,
                 "must be a non-zero positive integer constant",
             );
         }
+        let steps = parameter(rest, 4, Tag::LlquantSteptype, Tag::LlquantStepval)?;
         if let Some(message) = steps_fault(factor.into(), low.into(), steps.into()) {
             return refuse(Tag::LlquantStepval, 4, message);
         }

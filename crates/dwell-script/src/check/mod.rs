@@ -8,6 +8,7 @@ mod call;
 mod cast;
 mod clause;
 mod common;
+mod compare;
 mod declare;
 mod expr;
 mod fold;
@@ -59,6 +60,8 @@ pub(crate) struct Checker<'w> {
     /// The probe of the clause that is checked.
     probe: Option<ProbePattern>,
     rules: ClauseRules,
+    /// The first action of the statement that stands where a value is wanted.
+    misplaced: Option<Box<Fault>>,
     work: u32,
     depth: u32,
 }
@@ -84,6 +87,7 @@ impl<'w> Checker<'w> {
             frames: Vec::new(),
             probe: None,
             rules: ClauseRules::default(),
+            misplaced: None,
             work: 0,
             depth: 0,
         }

@@ -16,12 +16,17 @@ use crate::span::Span;
 use crate::tag::Tag;
 use crate::typed::{Builtin, Expr, ExprKind, Place, PlaceKind, Scope, Variable, VariableId};
 use crate::types::{Type, TypeId};
-use crate::world::SymbolPlace;
+use crate::world::{Keyword, SymbolPlace};
+
+/// A type the world was asked for: module, keyword, name.
+type Asked = (Option<Box<str>>, Option<Keyword>, Box<str>);
 
 /// What the script has declared so far.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub typedefs: HashMap<Box<str>, TypeId>,
+    /// The world's answers: it is asked for a type once.
+    pub asked: HashMap<Asked, Option<TypeId>>,
     pub tags: HashMap<(&'static str, Box<str>), TypeId>,
     pub enumerators: HashMap<Box<str>, (i64, TypeId)>,
     pub variables: HashMap<(Scope, Box<str>), VariableId>,

@@ -21,12 +21,12 @@ impl Checker<'_> {
         expr: &ast::Expr,
     ) -> Checked<Statement> {
         let span = expr.span;
+        check_count(prototype, arguments.len(), span)?;
         match prototype.callee {
             Callee::Action(action) => {
-                check_action_count(prototype, action, arguments.len(), span)?;
+                let recording = self.recording(prototype, action, arguments, span)?;
                 self.note_effect(prototype, action, span)?;
-                self.recording(prototype, action, arguments, span)
-                    .map(Statement::Record)
+                Ok(Statement::Record(recording))
             }
             Callee::Act(act) => self.act(prototype, act, arguments, span),
             _ => {
@@ -43,8 +43,8 @@ impl Checker<'_> {
             Action::Discard => Effect::Discard,
             Action::Exit => Effect::Exit,
             Action::System | Action::Freopen => {
-                self.require_destructive(prototype.name, span)?;
                 self.rules.note(Effect::Destructive, span)?;
+                self.require_destructive(prototype.name, span)?;
                 Effect::Recording
             }
             _ => Effect::Recording,
@@ -68,9 +68,9 @@ impl Checker<'_> {
         arguments: &[ast::Expr],
         span: Span,
     ) -> Checked<Statement> {
-        self.require_destructive(prototype.name, span)?;
-        self.rules.note(Effect::Destructive, span)?;
         let arguments = self.arguments(prototype, arguments, span)?;
+        self.rules.note(Effect::Destructive, span)?;
+        self.require_destructive(prototype.name, span)?;
         Ok(Statement::Act(act, arguments))
     }
 
@@ -144,11 +144,10 @@ impl Checker<'_> {
 
     fn normalizer(&mut self, argument: &ast::Expr) -> Checked<Expr> {
         let value = self.value(argument)?;
-        if !self.types().is_scalar(value.ty) {
-            let message = "normalize( ) argument #2 must be of scalar type";
-            return Err(Fault::new(Tag::NormalizeScalar, argument.span, message));
+        match self.types().is_int(value.ty) {
+            true => Ok(self.convert(value, self.common.uint64)),
+            false => Err(self.wrong_argument("normalize", 1, "uint64_t", &value)),
         }
-        Ok(self.convert(value, self.common.uint64))
     }
 
     /// What `trace` records: a value, a string, or an object's bytes.
@@ -192,8 +191,9 @@ impl Checker<'_> {
     }
 
     fn tracemem(&mut self, arguments: &[ast::Expr]) -> Checked<Recording> {
-        let address = self.value(&arguments[0])?;
-        if !self.types().is_scalar(address.ty) && !self.types().is_string(address.ty) {
+        let address = self.expr(&arguments[0])?;
+        let address = self.pointer(address);
+        if !self.types().is_scalar(address.ty) {
             let mut fault = self.wrong_argument("tracemem", 0, "pointer or integer", &address);
             fault.tag = Tag::TracememAddr;
             return Err(fault);
@@ -237,7 +237,12 @@ impl Checker<'_> {
             ExprKind::String(text) => Ok(text),
             _ => {
                 let mut fault = self.wrong_argument(name, 0, "string constant", &value);
-                fault.tag = Tag::PrintfArgFmt;
+                let string = self.types().is_string(value.ty);
+                fault.tag = match name {
+                    "printf" | "setopt" if !string => Tag::ProtoArg,
+                    "printa" => Tag::PrintaAggarg,
+                    _ => Tag::PrintfArgFmt,
+                };
                 Err(fault)
             }
         }
@@ -271,21 +276,4 @@ impl Checker<'_> {
         let known = self.names.aggregations.keys().map(|name| &**name);
         Err(Fault::new(undefined, argument.span, message).suggesting(aggregation, known))
     }
-}
-
-fn check_action_count(
-    prototype: &'static Prototype,
-    action: Action,
-    count: usize,
-    span: Span,
-) -> Checked<()> {
-    check_count(prototype, count, span).map_err(|mut fault| {
-        match action {
-            Action::Printa => fault.tag = Tag::PrintaProto,
-            Action::Clear => fault.tag = Tag::ClearProto,
-            Action::Normalize | Action::Denormalize => fault.tag = Tag::NormalizeProto,
-            _ => {}
-        }
-        fault
-    })
 }

@@ -5,7 +5,7 @@ use crate::ast;
 use crate::error::{Checked, Fault};
 use crate::span::Span;
 use crate::tag::Tag;
-use crate::typed::ExprKind;
+use crate::typed::{Expr, ExprKind};
 use crate::types::{Member, Record, Type, TypeId};
 
 /// Where the next member goes.
@@ -197,7 +197,8 @@ impl Checker<'_> {
         layout: &mut Layout,
     ) -> Checked<()> {
         let value = self.value(width)?;
-        let ExprKind::Int(bits @ 0..) = value.kind else {
+        let least = i64::from(!name.is_empty());
+        let Some(bits) = constant(&value).filter(|bits| *bits >= least) else {
             let message = "positive integral constant expression expected as bit-field size";
             return Err(Fault::new(Tag::DeclBfconst, width.span, message));
         };
@@ -294,5 +295,13 @@ impl Checker<'_> {
                 Err(Fault::new(Tag::DeclEnconst, value.span, message))
             }
         }
+    }
+}
+
+/// The value of a constant.
+fn constant(value: &Expr) -> Option<i64> {
+    match value.kind {
+        ExprKind::Int(value) => Some(value),
+        _ => None,
     }
 }

@@ -43,7 +43,7 @@ impl ClauseRules {
 
     fn broken(self, effect: Effect) -> Option<(Tag, &'static str)> {
         Some(match effect {
-            Effect::Recording if self.committed => (
+            Effect::Recording | Effect::Exit if self.committed => (
                 Tag::DrecComm,
                 "data-recording actions may not follow commit( )",
             ),

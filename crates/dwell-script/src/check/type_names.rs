@@ -202,8 +202,14 @@ impl Checker<'_> {
                 return Some(own);
             }
         }
-        self.world
-            .type_named(module, keyword, name, &mut self.script.types)
+        let key = (module.map(Into::into), keyword, name.into());
+        if let Some(known) = self.names.asked.get(&key) {
+            return *known;
+        }
+        let types = &mut self.script.types;
+        let found = self.world.type_named(module, keyword, name, types);
+        self.names.asked.insert(key, found);
+        found
     }
 
     /// `struct tag` without a body: the definition, or a type whose definition is not known.

@@ -68,7 +68,11 @@ impl<'a> Lexer<'a> {
         self.at += length;
         let span = self.span_from(start);
         if text.starts_with(|c: char| c.is_ascii_digit()) && !text.contains(':') {
-            return Ok(Outer::Id(literal::integer(text, span)?.value, span));
+            let id = literal::integer(text, span).map_err(|mut fault| {
+                fault.tag = Tag::Syntax;
+                fault
+            })?;
+            return Ok(Outer::Id(id.value, span));
         }
         Ok(Outer::Probe(self.expand_description(text, start)?, span))
     }

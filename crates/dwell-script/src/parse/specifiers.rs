@@ -4,6 +4,7 @@ use super::Parser;
 use crate::ast::{Base, Class, Expr, MemberDeclaration, Name, Specifiers};
 use crate::error::{Checked, Fault};
 use crate::lex::{TokenKind, is_keyword};
+use crate::span::Span;
 use crate::tag::Tag;
 
 /// The words of C's own types.
@@ -75,6 +76,9 @@ impl Parser<'_, '_> {
                 _ => break,
             };
             let named = !words.is_empty() || base.is_some();
+            if class.is_some() && !named && self.implicit_int(word)? {
+                break;
+            }
             if let Some(found) = class_of(word) {
                 self.take()?;
                 if class.replace(found).is_some() {
@@ -86,7 +90,9 @@ impl Parser<'_, '_> {
             } else if let Some(known) = TYPE_WORDS.iter().find(|known| **known == word) {
                 self.take()?;
                 words.push(*known);
-            } else if ["struct", "union", "enum"].contains(&word) && !named {
+            } else if ["struct", "union", "enum"].contains(&word) && named {
+                return Err(bad_combination(&words, token.span));
+            } else if ["struct", "union", "enum"].contains(&word) {
                 base = Some(self.nested(Self::tagged)?);
             } else if !named && !is_keyword(word) {
                 self.take()?;
@@ -108,6 +114,13 @@ impl Parser<'_, '_> {
         Ok(Specifiers { class, base, span })
     }
 
+    /// `self x;`: the name of a variable of type `int`, not of a type.
+    fn implicit_int(&mut self, word: &str) -> Checked<bool> {
+        let next = self.peek_at(1)?;
+        let ends = matches!(next.kind, TokenKind::Punctuation(";" | "," | "["));
+        Ok(ends && !is_keyword(word))
+    }
+
     /// `struct tag { … }`, `union …`, `enum …`.
     fn tagged(&mut self) -> Checked<Base> {
         let keyword = match self.take()?.kind {
@@ -117,6 +130,11 @@ impl Parser<'_, '_> {
         };
         let tag = match self.peek()? {
             TokenKind::Name(_) => Some(self.member_name()?.text),
+            TokenKind::Symbol(_, name) => {
+                let name = (*name).into();
+                self.take()?;
+                Some(name)
+            }
             _ => None,
         };
         let body = self.at("{")?;
@@ -186,6 +204,22 @@ impl Parser<'_, '_> {
         }
         Ok(values)
     }
+}
+
+/// The error for a structure after other words of a type.
+fn bad_combination(words: &[&str], span: Span) -> Box<Fault> {
+    let has = |word| words.contains(&word);
+    let (tag, message) = if has("signed") || has("unsigned") {
+        let message =
+            "invalid type declaration: signed and unsigned may only be used with integer type";
+        (Tag::DeclSignint, message)
+    } else if has("long") || has("short") {
+        let message = "invalid type declaration: long and long long may only be used with integer or floating-point type";
+        (Tag::DeclLongint, message)
+    } else {
+        (Tag::DeclCombo, "invalid type combination")
+    };
+    Fault::new(tag, span, message)
 }
 
 fn is_type_keyword(word: &str) -> bool {
