@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 
 pub mod aggregate;
+pub mod option_values;
+
 pub mod schema;
 pub mod span;
 pub mod typed;
