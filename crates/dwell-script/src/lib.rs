@@ -6,6 +6,7 @@
 
 pub mod aggregate;
 pub mod option_values;
+pub mod output;
 
 pub mod schema;
 pub mod span;
