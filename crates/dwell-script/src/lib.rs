@@ -7,7 +7,6 @@
 pub mod aggregate;
 pub mod option_values;
 pub mod output;
-
 pub mod schema;
 pub mod span;
 pub mod typed;
