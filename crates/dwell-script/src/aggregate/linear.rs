@@ -14,15 +14,16 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Those of a function; `None` if it is no `lquantize`.
+    /// Those of a function; `None` if it is no `lquantize`, or one that no checked script can contain: there is at
+    /// least one step, and their number fits 16 bits.
     pub fn of(function: Aggregate) -> Option<Linear> {
         let Aggregate::Lquantize { base, limit, step } = function else {
             return None;
         };
-        let step = step.max(1);
-        let range = (i64::from(limit) - i64::from(base)).max(0);
-        let steps = (range / i64::from(step)) as u32;
-        Some(Linear { base, step, steps })
+        let range = i64::from(limit) - i64::from(base);
+        let steps = u16::try_from(range.checked_div(i64::from(step))?).ok()?;
+        let steps = u32::from(steps);
+        (steps > 0).then_some(Linear { base, step, steps })
     }
 
     /// How many there are: below, the steps, above.
@@ -60,8 +61,8 @@ mod tests {
         let bounds = [
             (0, 10, 1),
             (-10, 20, 7),
-            (i32::MIN, i32::MAX, u16::MAX),
-            (5, 6, 3),
+            (i32::MIN, i32::MIN + (1 << 30), u16::MAX),
+            (i32::MAX - 65_535, i32::MAX, 1),
             (-1, 0, 1),
         ];
         bounds.into_iter().filter_map(|(base, limit, step)| {
@@ -80,6 +81,14 @@ mod tests {
             }
             assert_eq!(shape.index(i64::MAX), shape.len() - 1);
             assert_eq!(shape.index(i64::MIN), 0);
+        }
+    }
+
+    #[test]
+    fn all_shapes_are_possible() {
+        assert_eq!(shapes().count(), 5);
+        for (base, limit, step) in [(5, 6, 3), (6, 5, 1), (0, 65_536, 1), (0, 1, 0)] {
+            assert_eq!(Linear::of(Aggregate::Lquantize { base, limit, step }), None);
         }
     }
 

@@ -1,5 +1,7 @@
 //! What each action does when its record is printed.
 
+use std::io;
+
 use super::bytes::dump;
 use super::format::Format;
 use super::messages;
@@ -28,7 +30,7 @@ pub struct Firing<'f> {
 
 impl Firing<'_> {
     /// Hands on what was printed so far.
-    pub fn flush(&mut self, world: &mut World) -> Result<(), OutputError> {
+    pub fn flush(&mut self, world: &mut World) -> io::Result<()> {
         world.out.write_all(&self.text)?;
         self.text.clear();
         Ok(())
@@ -209,7 +211,7 @@ impl Printer<'_> {
         if let Err(error) = world.out.reopen(to) {
             let file = String::from_utf8_lossy(file);
             let what = format!("couldn't freopen() \"{file}\": {error}");
-            complain(firing, world, &what);
+            self.complain(firing, world, &what);
         }
         Ok(())
     }
@@ -228,9 +230,18 @@ impl Printer<'_> {
             Err(OptionError::Name) => firing.outcome.options.push((name.into(), value.into())),
             Err(error @ OptionError::Value) => {
                 let what = format!("couldn't set option \"{name}\" to \"{value}\": {error}");
-                complain(firing, world, &what);
+                self.complain(firing, world, &what);
             }
         }
+    }
+
+    /// Says what went wrong with a record.
+    pub(super) fn complain(&self, firing: &mut Firing, world: &mut World, what: &str) {
+        let RecordHeader { clause, probe, .. } = *firing.header;
+        let unknown = Default::default();
+        let name = world.names.probe(probe).unwrap_or(&unknown);
+        let message = messages::error(clause, (probe, name), what);
+        firing.outcome.messages.push(message);
     }
 
     /// Does something with the aggregations.
@@ -248,15 +259,6 @@ impl Printer<'_> {
         };
         with(&mut tables, &mut self.states)
     }
-}
-
-/// Says what went wrong with a record.
-fn complain(firing: &mut Firing, world: &mut World, what: &str) {
-    let RecordHeader { clause, probe, .. } = *firing.header;
-    let unknown = Default::default();
-    let name = world.names.probe(probe).unwrap_or(&unknown);
-    let message = messages::error(clause, (probe, name), what);
-    firing.outcome.messages.push(message);
 }
 
 /// `tracemem`: as many bytes as the length says, all if that is negative or more than there are.

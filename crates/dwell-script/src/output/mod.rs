@@ -74,7 +74,7 @@ pub struct World<'w> {
     pub aggregations: &'w mut dyn Aggregations,
 }
 
-/// Why a record could not be printed. After any but [`Io`](OutputError::Io), the next record can be.
+/// Why something could not be printed. But for [`Io`](OutputError::Io), what comes next can be.
 #[derive(Debug, Error)]
 pub enum OutputError {
     /// The text could not be written.

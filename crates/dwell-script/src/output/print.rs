@@ -58,7 +58,7 @@ impl<'l> Lines<'l> {
     /// Writes a part and those within it.
     fn part(&mut self, part: &Part, depth: usize) -> Result<(), Stop> {
         if part.offset_bits / 8 >= self.end || depth >= DEEPEST {
-            self.line(depth, "...");
+            self.line(depth, b"...");
             return Err(Stop);
         }
         self.close(depth);
@@ -68,7 +68,7 @@ impl<'l> Lines<'l> {
         let types = self.types;
         match types.actual(part.ty) {
             Type::Record(record) => {
-                self.named(part, depth, "{");
+                self.named(part, depth, b"{");
                 self.open.push(depth);
                 self.members(&record.members, part, depth)
             }
@@ -99,16 +99,18 @@ impl<'l> Lines<'l> {
     fn array(&mut self, part: &Part, depth: usize, of: TypeId, count: u32) -> Result<(), Stop> {
         let size = size(self.types, of);
         if count == 0 || size == 0 {
-            self.named(part, depth, "[],");
+            self.named(part, depth, b"[],");
             return Ok(());
         }
-        self.named(part, depth, "[");
+        self.named(part, depth, b"[");
         let text = is_character(self.types, of);
         for at in 0..u64::from(count) {
             let element = Part {
                 name: "",
                 ty: of,
-                offset_bits: part.offset_bits + at * size * 8,
+                offset_bits: at
+                    .saturating_mul(size.saturating_mul(8))
+                    .saturating_add(part.offset_bits),
                 bits: None,
             };
             if text && self.is_zero(&element) {
@@ -117,7 +119,7 @@ impl<'l> Lines<'l> {
             self.part(&element, depth + 1)?;
         }
         self.close(depth + 1);
-        self.line(depth, "],");
+        self.line(depth, b"],");
         Ok(())
     }
 
@@ -150,16 +152,17 @@ impl<'l> Lines<'l> {
     }
 
     /// The text of a part that has none within it, `None` for what is not shown.
-    fn scalar(&self, part: &Part) -> Option<String> {
+    fn scalar(&self, part: &Part) -> Option<Vec<u8>> {
         let number = self.number(part)?;
         let bits = part.bits.map_or(size(self.types, part.ty) * 8, u64::from);
         let unused = 64u64.saturating_sub(bits) as u32;
         let extended = (number.checked_shl(unused).unwrap_or(0) as i64)
             .checked_shr(unused)
             .unwrap_or(0);
-        Some(match self.types.actual(part.ty) {
+        let text = match self.types.actual(part.ty) {
             Type::Int { name, .. } if &**name == "char" && is_bare(self.types, part.ty) => {
-                format!("'{}',", char::from(number as u8))
+                // As it is: it need not be a character of its own.
+                return Some(vec![b'\'', number as u8, b'\'', b',']);
             }
             Type::Int { signed: true, .. } => format!("{extended},"),
             Type::Int { .. } => format!("{number},"),
@@ -174,34 +177,37 @@ impl<'l> Lines<'l> {
             Type::Float { size: 4, .. } => format!("{},", f32::from_bits(number as u32)),
             Type::Float { size: 8, .. } => format!("{},", f64::from_bits(number)),
             _ => return None,
-        })
+        };
+        Some(text.into_bytes())
     }
 
     /// `.name = (type)value`; structures and arrays have a space behind the type.
-    fn named(&mut self, part: &Part, depth: usize, value: &str) {
+    fn named(&mut self, part: &Part, depth: usize, value: &[u8]) {
         let ty = type_name(self.types, part.ty);
-        let space = if value.starts_with(['{', '[']) {
+        let space = if value.starts_with(b"{") || value.starts_with(b"[") {
             " "
         } else {
             ""
         };
         let text = match part.name {
-            "" => format!("({ty}){space}{value}"),
-            name => format!(".{name} = ({ty}){space}{value}"),
+            "" => format!("({ty}){space}"),
+            name => format!(".{name} = ({ty}){space}"),
         };
-        self.line(depth, &text);
+        self.line(depth, &[text.as_bytes(), value].concat());
     }
 
     /// Writes a line.
-    fn line(&mut self, depth: usize, text: &str) {
+    fn line(&mut self, depth: usize, text: &[u8]) {
         // Writing to memory does not fail.
-        let _ = writeln!(self.out, "{:1$}{text}", "", INDENT + depth);
+        let _ = write!(self.out, "{:1$}", "", INDENT + depth);
+        self.out.extend_from_slice(text);
+        self.out.push(b'\n');
     }
 
     /// Ends the open records at this depth and deeper ones. That is done late, so that `...` stands before it.
     fn close(&mut self, depth: usize) {
         while let Some(open) = self.open.pop_if(|open| *open >= depth) {
-            self.line(open, if open == 0 { "}" } else { "}," });
+            self.line(open, if open == 0 { b"}" } else { b"}," });
         }
     }
 }

@@ -90,12 +90,19 @@ impl<'t> Tables<'t> {
             ids.reverse();
         }
         ids.retain(|id| !states.printed.contains(id));
+        let mut result = Ok(());
         for id in ids {
-            let table = self.gather(id)?;
-            let lines = table.lines(&self.options.sorting);
-            self.lines(Vec::new(), states, None, &[&table], &lines)?;
+            // One that cannot be printed does not keep the others from being.
+            result = result.and(self.whole(states, id));
         }
-        Ok(())
+        result
+    }
+
+    /// Prints an aggregation without a format.
+    fn whole(&mut self, states: &States, id: AggregationId) -> Result<(), OutputError> {
+        let table = self.gather(id)?;
+        let lines = table.lines(&self.options.sorting);
+        self.lines(Vec::new(), states, None, &[&table], &lines)
     }
 
     /// Forgets all but the greatest `keep` rows, or for a negative `keep` all but the least.

@@ -1,6 +1,6 @@
 //! The printer: a record to its lines.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use super::actions::Firing;
 use super::flow::Flow;
@@ -56,13 +56,14 @@ impl<'s> Printer<'s> {
     }
 
     /// Prints a record, or keeps it if it is speculative. Records must come in the order of time, so that those of a
-    /// speculation are here before it is committed.
+    /// speculation are here before it is committed. What cannot be printed of a record is said in the outcome's
+    /// messages; an error is one of the output's.
     pub fn record(
         &mut self,
         header: &RecordHeader,
         data: &[u8],
         world: &mut World,
-    ) -> Result<Outcome, OutputError> {
+    ) -> io::Result<Outcome> {
         let mut outcome = Outcome::default();
         if header.speculation != 0 {
             let limit = self.options.speculation_size;
@@ -100,14 +101,7 @@ impl<'s> Printer<'s> {
         data: &[u8],
         world: &mut World,
         (outcome, ended): (&mut Outcome, &mut Vec<(u32, bool)>),
-    ) -> Result<(), OutputError> {
-        let at = header.clause as usize;
-        let clause = self.layout.clauses.get(at);
-        let clause = clause.ok_or(OutputError::Clause(header.clause))?;
-        if header.speculation == 0 && speculates(clause, header) {
-            // There was no speculation to take it: it was traced for nobody.
-            return Ok(());
-        }
+    ) -> io::Result<()> {
         let mut firing = Firing {
             header,
             data,
@@ -115,11 +109,29 @@ impl<'s> Printer<'s> {
             outcome,
             ended,
         };
-        let formats = std::mem::take(&mut self.formats[at]);
-        let result = self.lines(clause, &formats, &mut firing, world);
-        self.formats[at] = formats;
+        let result = self.clause(&mut firing, world);
         // What was printed before an error is not lost.
         firing.flush(world)?;
+        match result {
+            Err(OutputError::Io(error)) => return Err(error),
+            Err(error) => self.complain(&mut firing, world, &error.to_string()),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    /// Prints the lines of a record's clause.
+    fn clause(&mut self, firing: &mut Firing, world: &mut World) -> Result<(), OutputError> {
+        let RecordHeader { clause: at, .. } = *firing.header;
+        let clause = self.layout.clauses.get(at as usize);
+        let clause = clause.ok_or(OutputError::Clause(at))?;
+        if firing.header.speculation == 0 && speculates(clause, firing.header) {
+            // There was no speculation to take it: it was traced for nobody.
+            return Ok(());
+        }
+        let formats = std::mem::take(&mut self.formats[at as usize]);
+        let result = self.lines(clause, &formats, firing, world);
+        self.formats[at as usize] = formats;
         result
     }
 
@@ -136,14 +148,15 @@ impl<'s> Printer<'s> {
             return self.line(&[], &[], firing, world);
         }
         let mut start = 0;
+        let mut result = Ok(());
         for part in clause.actions.chunk_by(|a, b| a.condition == b.condition) {
             let formats = &formats[start..start + part.len()];
             start += part.len();
             if carried_out(&part[0], firing.header) {
-                self.line(part, formats, firing, world)?;
+                result = result.and(self.line(part, formats, firing, world));
             }
         }
-        Ok(())
+        result
     }
 
     /// Prints one line: where it was, what the actions print, and the end of the line.
@@ -162,6 +175,7 @@ impl<'s> Printer<'s> {
         }
         let mut result = Ok(());
         for (action, format) in actions.iter().zip(formats) {
+            // An action that cannot be carried out does not keep the others from being, least of all an exit.
             result = result.and(self.act(&action.kind, format.as_ref(), firing, world));
         }
         if shown && !self.options.quiet {
