@@ -78,55 +78,45 @@ fn number(bytes: &[u8]) -> Option<u64> {
     }
 }
 
-/// Compares what a function keeps for two keys: averages and deviations by what is printed of them, buckets by the
-/// sum that their labels stand for and then by the bucket around 0, all others by the number.
-pub fn compare_values(function: Aggregate, left: &[i64], right: &[i64]) -> Ordering {
-    match function {
-        Aggregate::Avg => rank(left, right, |v| average(v, 1)),
-        Aggregate::Stddev => rank(left, right, |v| standard_deviation(v, 1)),
-        Aggregate::Quantize => by_weight(left, right, |at| i128::from(powers_label(at)), 63),
-        Aggregate::Lquantize { .. } => match Linear::of(function) {
-            Some(shape) => compare_linear(shape, left, right),
-            None => Ordering::Equal,
-        },
-        Aggregate::Llquantize { .. } => match LogLinear::of(function) {
-            Some(shape) => {
-                let label = |at| log_linear_label(shape, at);
-                by_weight(left, right, label, shape.middle())
-            }
-            None => Ordering::Equal,
-        },
-        _ => left.first().cmp(&right.first()),
-    }
-}
+/// Where a row stands among others by what its function keeps: averages and deviations by what is printed of them,
+/// buckets by the sum that their labels stand for and then by the bucket around 0, all others by the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(i128, i64);
 
-/// Compares by what `of` makes of the values.
-fn rank<const N: usize, R: Ord>(
-    left: &[i64],
-    right: &[i64],
-    of: impl Fn([i64; N]) -> R,
-) -> Ordering {
-    let of = |values: &[i64]| values.try_into().map(&of).ok();
-    of(left).cmp(&of(right))
-}
-
-/// Compares by the sum of the counts times what their bucket stands for, then by the count in the bucket `zero`.
-fn by_weight(left: &[i64], right: &[i64], label: impl Fn(usize) -> i128, zero: usize) -> Ordering {
-    let weight = |values: &[i64]| -> i128 {
-        let products = values.iter().enumerate();
-        products.fold(0, |sum, (at, count)| match count {
-            0 => sum,
-            count => sum.saturating_add(label(at).saturating_mul(i128::from(*count))),
-        })
+/// The rank of what a function keeps for a key.
+pub fn rank(function: Aggregate, values: &[i64]) -> Rank {
+    let number = match (function, values) {
+        (Aggregate::Avg, [count, sum]) => average([*count, *sum], 1).into(),
+        (Aggregate::Stddev, [count, sum, low, high]) => {
+            standard_deviation([*count, *sum, *low, *high], 1).into()
+        }
+        (Aggregate::Quantize, _) => return weighed(values, |at| powers_label(at).into(), 63),
+        (Aggregate::Lquantize { .. }, _) => {
+            return Linear::of(function).map_or(Rank(0, 0), |shape| linear_rank(shape, values));
+        }
+        (Aggregate::Llquantize { .. }, _) => {
+            return LogLinear::of(function).map_or(Rank(0, 0), |shape| {
+                weighed(values, |at| log_linear_label(shape, at), shape.middle())
+            });
+        }
+        (_, [number, ..]) => i128::from(*number),
+        (_, []) => 0,
     };
-    weight(left)
-        .cmp(&weight(right))
-        .then_with(|| left.get(zero).cmp(&right.get(zero)))
+    Rank(number, 0)
+}
+
+/// The sum of the counts times what their bucket stands for, and the count in the bucket `zero`.
+fn weighed(values: &[i64], label: impl Fn(usize) -> i128, zero: usize) -> Rank {
+    let filled = values.iter().enumerate().filter(|(_, count)| **count != 0);
+    let weight = filled.fold(0i128, |sum, (at, count)| {
+        sum.saturating_add(label(at).saturating_mul(i128::from(*count)))
+    });
+    Rank(weight, values.get(zero).copied().unwrap_or(0))
 }
 
 /// The buckets of `lquantize` stand for their lower bounds, but the lowest for `base - 1` and the highest for its
 /// bound and one more.
-fn compare_linear(shape: Linear, left: &[i64], right: &[i64]) -> Ordering {
+fn linear_rank(shape: Linear, values: &[i64]) -> Rank {
     let highest = shape.len() - 1;
     let label = |at| match shape.lower_bound(at) {
         None => i64::from(shape.base) - 1,
@@ -134,8 +124,7 @@ fn compare_linear(shape: Linear, left: &[i64], right: &[i64]) -> Ordering {
         Some(bound) => bound,
     };
     let zero = (0..shape.len()).find(|at| label(*at) == 0);
-    let zero = zero.unwrap_or(usize::MAX);
-    by_weight(left, right, |at| i128::from(label(at)), zero)
+    weighed(values, |at| label(at).into(), zero.unwrap_or(usize::MAX))
 }
 
 /// The buckets of `llquantize` stand for their amount.
@@ -180,7 +169,7 @@ mod tests {
             values.iter().for_each(record);
             kept
         };
-        compare_values(function, &kept(left), &kept(right))
+        rank(function, &kept(left)).cmp(&rank(function, &kept(right)))
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod parts;
 mod powers;
 mod statistics;
 
-pub use compare::{Sorting, compare_keys, compare_values};
+pub use compare::{Rank, Sorting, compare_keys, rank};
 pub use linear::Linear;
 pub use log_linear::LogLinear;
 pub use parts::{add, add_rows, identity, length, record};

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::OutputError;
 use super::data::{bytes, words};
 use super::names::Names;
-use crate::aggregate::{Sorting, add, compare_keys, compare_values, length};
+use crate::aggregate::{Rank, Sorting, add, compare_keys, length, rank};
 use crate::schema::{AddressPart, AggregationId, AggregationSchema, Field, FieldKind, Row};
 
 /// An aggregation with its rows as they are now.
@@ -26,6 +26,8 @@ pub struct Line<'l> {
     pub key: (&'l [Field], &'l [u8]),
     /// What the functions keep, for each column.
     pub values: Vec<&'l [i64]>,
+    /// The ranks of the columns, from the one on that is looked at first.
+    ranks: Vec<Rank>,
 }
 
 impl<'s> Table<'s> {
@@ -149,36 +151,36 @@ pub fn lines<'l>(
             let zeros = || zeros.get(at).map_or(&[][..], |zeros| zeros);
             row.map_or_else(zeros, |row| &row.2.values)
         });
-        Line {
-            key: rows[0].1,
-            values: values.collect(),
-        }
+        Line::new(rows[0].1, values.collect(), columns, sorting)
     });
     let mut lines: Vec<Line> = lines.collect();
-    lines.sort_by(|left, right| sorting.directed(compare(left, right, columns, sorting)));
+    lines.sort_by(|left, right| sorting.directed(left.compare(right, sorting)));
     lines
 }
 
-/// By values from the chosen column on, then by keys, or first by keys.
-fn compare(left: &Line, right: &Line, columns: &[&Table], sorting: &Sorting) -> Ordering {
-    let keys = || compare_keys(left.key, right.key, sorting.key_position);
-    let count = columns.len();
-    let first = if sorting.position < count {
-        sorting.position
-    } else {
-        0
-    };
-    let values = || {
-        let mut orders = (0..count).map(|at| (at + first) % count).map(|at| {
-            let function = columns[at].schema.function;
-            compare_values(function, left.values[at], right.values[at])
-        });
-        orders
-            .find(|order| order.is_ne())
-            .unwrap_or(Ordering::Equal)
-    };
-    match sorting.by_key {
-        true => keys().then_with(values),
-        false => values().then_with(keys),
+impl<'l> Line<'l> {
+    fn new(
+        key: (&'l [Field], &'l [u8]),
+        values: Vec<&'l [i64]>,
+        columns: &[&Table],
+        sorting: &Sorting,
+    ) -> Line<'l> {
+        let ranks = columns.iter().zip(&values);
+        let ranks = ranks.map(|(column, values)| rank(column.schema.function, values));
+        let mut ranks: Vec<Rank> = ranks.collect();
+        if sorting.position < ranks.len() {
+            ranks.rotate_left(sorting.position);
+        }
+        Line { key, values, ranks }
+    }
+
+    /// By values, then by keys, or first by keys.
+    fn compare(&self, other: &Line, sorting: &Sorting) -> Ordering {
+        let keys = || compare_keys(self.key, other.key, sorting.key_position);
+        let values = || self.ranks.cmp(&other.ranks);
+        match sorting.by_key {
+            true => keys().then_with(values),
+            false => values().then_with(keys),
+        }
     }
 }
