@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
 mod ast;
 mod builtins;
 mod check;
@@ -34,7 +35,9 @@ mod lex;
 mod lines;
 mod macros;
 mod nearest;
+pub mod option_values;
 mod options;
+pub mod output;
 mod parse;
 pub mod schema;
 mod show;
