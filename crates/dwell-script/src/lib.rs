@@ -4,6 +4,7 @@
 //! Knows nothing of kernels and processes: what a script may name is asked of its `World`.
 #![forbid(unsafe_code)]
 
+pub mod provider;
 pub mod schema;
 pub mod span;
 pub mod typed;
