@@ -1,4 +1,5 @@
-//! Any bytes as the notes of static probes: the first byte says how many of the rest are the section
+//! Any bytes as the notes of static probes. The first byte is 0: each line of the rest is the text for the
+//! arguments in a note that is whole. Else it says how many of the rest are the section
 //! `.note.stapsdt`, in units of 256; what remains is `.note.dwell`.
 #![no_main]
 
@@ -68,11 +69,29 @@ fn program(probes: &[u8], kinds: &[u8]) -> Vec<u8> {
     file
 }
 
+/// Notes that are whole, one for each line of arguments.
+fn whole_notes(text: &[u8]) -> Vec<u8> {
+    let mut notes = Vec::new();
+    for (k, line) in text.split(|&b| b == b'\n').enumerate() {
+        let mut description = [0x2000 + k as u64, 0x1000, 0].map(u64::to_le_bytes).concat();
+        description.extend(b"fuzzed\0probe\0");
+        description.extend(line);
+        description.push(0);
+        notes.extend([8, description.len() as u32, 3].map(u32::to_le_bytes).concat());
+        notes.extend(b"stapsdt\0");
+        notes.extend(description);
+        notes.resize(notes.len().next_multiple_of(4), 0);
+    }
+    notes
+}
+
 fuzz_target!(|data: &[u8]| {
     let Some((&split, rest)) = data.split_first() else {
         return;
     };
     let (probes, kinds) = rest.split_at(rest.len().min(usize::from(split) * 256));
+    let whole = whole_notes(rest);
+    let probes = if split == 0 { &whole } else { probes };
     let bytes = program(probes, kinds);
     let file = ElfFile::parse(&bytes).expect("a whole header");
     assert_eq!(
