@@ -73,11 +73,17 @@ fn program(probes: &[u8], kinds: &[u8]) -> Vec<u8> {
 fn whole_notes(text: &[u8]) -> Vec<u8> {
     let mut notes = Vec::new();
     for (k, line) in text.split(|&b| b == b'\n').enumerate() {
-        let mut description = [0x2000 + k as u64, 0x1000, 0].map(u64::to_le_bytes).concat();
+        let mut description = [0x2000 + k as u64, 0x1000, 0]
+            .map(u64::to_le_bytes)
+            .concat();
         description.extend(b"fuzzed\0probe\0");
         description.extend(line);
         description.push(0);
-        notes.extend([8, description.len() as u32, 3].map(u32::to_le_bytes).concat());
+        notes.extend(
+            [8, description.len() as u32, 3]
+                .map(u32::to_le_bytes)
+                .concat(),
+        );
         notes.extend(b"stapsdt\0");
         notes.extend(description);
         notes.resize(notes.len().next_multiple_of(4), 0);
