@@ -24,6 +24,8 @@ for target_file in fuzz/fuzz_targets/*.rs; do
     echo "== fuzz $name, $seconds s"
     corpus=fuzz/corpus/$name
     mkdir -p "$corpus"
+    [ "$name" != static_probes ] || printf '\0%s\n%s' '-4@%eax 8@-8(%rbp) 4@$5 8f@%xmm0' \
+        '1@(%rax,%rbx,8) 8@counter+8(%rip) -1@%ah 8@16(,%rdi,4)' >"$corpus/shapes"
     seeds "$name" | xargs -r cp -t "$corpus"
     RUSTC_BOOTSTRAP=1 cargo fuzz run "$name" "$corpus" -- \
         -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 "${dice[@]}"

@@ -60,6 +60,8 @@ test_needs() {
     command_from musl-gcc musl-tools
     command_from go golang-go
     command_from gdb gdb
+    command_from bpftrace bpftrace
+    library systemtap-sdt-dev
     command_from eu-stack elfutils
     command_from perf linux-perf linux-tools-generic
     command_from offcputime libbpf-tools

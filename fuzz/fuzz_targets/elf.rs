@@ -28,6 +28,8 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     file.symbols().for_each(drop);
+    let probes = file.static_probes();
+    assert!(probes.probes.iter().all(|p| !p.name.is_empty()));
     let Ok(table) = unwind::compile(&file) else {
         return;
     };

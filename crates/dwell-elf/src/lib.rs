@@ -5,6 +5,7 @@
 //!
 //! - [`ElfFile`] reads headers, segments, sections, notes and symbols of an x86-64 ELF file, with or
 //!   without section headers, from disk or (the vDSO) from memory.
+//! - [`ElfFile::static_probes`] lists the places that a program's author marked for tracers.
 //! - [`unwind::compile`] turns the call frame information into the compact rows that the in-kernel
 //!   unwinder searches.
 //! - [`table_step`] steps with those rows alone, exactly as the kernel side does.
@@ -18,6 +19,7 @@ mod error;
 mod file;
 mod notes;
 mod sections;
+pub mod static_probes;
 pub mod step;
 mod symbols;
 pub mod table_step;

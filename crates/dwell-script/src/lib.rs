@@ -39,6 +39,7 @@ pub mod option_values;
 mod options;
 pub mod output;
 mod parse;
+pub mod provider;
 pub mod schema;
 mod show;
 pub mod span;

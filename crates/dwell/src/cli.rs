@@ -255,6 +255,9 @@ pub struct BenchArgs {
     /// Only this workload; may be given several times.
     #[arg(short, long, value_name = "NAME")]
     pub workload: Vec<String>,
+    /// Measure what static probes that nobody watches cost instead. Needs gcc or clang.
+    #[arg(long, conflicts_with_all = ["peers", "workload"])]
+    pub probes: bool,
     /// The folder with dwell's small test programs.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,

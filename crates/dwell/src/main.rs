@@ -14,6 +14,7 @@ mod report;
 mod spinning;
 mod terminal;
 mod top;
+mod trace;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
@@ -69,6 +70,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 }
 
 fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
+    if args.probes {
+        let report = bench::probes::run(args.rounds, &mut |line| eprintln!("{line}"))?;
+        return print_report(&report, args.json.as_deref());
+    }
     let mut options = bench::Options {
         rounds: args.rounds,
         seconds: args.seconds,
@@ -84,9 +89,16 @@ fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
         options.workloads = named?;
     }
     let report = bench::run(&options, &mut |line| eprintln!("{line}"))?;
+    print_report(&report, args.json.as_deref())
+}
+
+fn print_report<R: std::fmt::Display + serde::Serialize>(
+    report: &R,
+    json: Option<&std::path::Path>,
+) -> anyhow::Result<ExitCode> {
     writeln!(std::io::stdout(), "{report}")?;
-    if let Some(file) = &args.json {
-        std::fs::write(file, serde_json::to_string_pretty(&report)?)?;
+    if let Some(file) = json {
+        std::fs::write(file, serde_json::to_string_pretty(report)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

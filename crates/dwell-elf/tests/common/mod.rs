@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test binary uses a part of it
 
 pub mod oracles;
+pub mod probed;
 pub mod process;
 pub mod programs;
 

@@ -6,6 +6,7 @@
 //! reported with a bootstrap interval. The same is done with runs without a tool (A/A): what that
 //! shows is noise, and no smaller effect can be seen.
 mod handover;
+pub mod probes;
 mod process;
 mod programs;
 mod report;
