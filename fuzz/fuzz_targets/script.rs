@@ -16,7 +16,7 @@ fn check(source: &str) {
     match compile(&input, &Bare) {
         Ok((script, _)) => drop(script.to_string()),
         Err(error) => {
-            assert!(error.line > 0 && error.column > 0);
+            assert!(error.column > 0 && error.width > 0);
             drop(error.to_string() + &error.excerpt());
         }
     }
