@@ -46,6 +46,8 @@ c_consts! { emit_consts:
     pub const WAIT_STACK_FOLLOWS: u32 = 4;
     /// `WaitRecord::flags`: was waiting when the recording began; `start` is when that was.
     pub const WAIT_CUT_AT_START: u32 = 8;
+    /// `WaitRecord::flags`: a signal was there for the thread when a futex wait ended.
+    pub const WAIT_SIGNALLED: u32 = 16;
 
     /// `waker_kind`: nobody is known.
     pub const WAKER_NONE: u8 = 0;
@@ -127,7 +129,7 @@ c_struct! {
         pub cpu: u32,
         /// When.
         pub time: u64,
-        /// User stack pointer at the leaf; `RECORD_WAIT_STACK` only.
+        /// `RECORD_WAIT_STACK`: the user stack pointer at the leaf. `RECORD_WAKER`: a hash of where it stands.
         pub sp: u64,
         /// Thread.
         pub tid: u32,
@@ -147,10 +149,8 @@ c_struct! {
         pub end: u8,
         /// For a waker: `WAKER_TASK` or `WAKER_IRQ` as far as the kernel side can tell.
         pub waker_kind: u8,
-        /// `RECORD_WAIT_STACK` after its wait: 1 when a signal ended it.
-        pub signalled: u8,
         /// Zero.
-        pub pad: [u8; 5],
+        pub pad: [u8; 6],
         /// Name of the thread.
         pub comm: [u8; 16],
     }

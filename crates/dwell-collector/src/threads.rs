@@ -94,23 +94,33 @@ pub struct EarlyStacks {
     pub last: Option<(u32, UserPart)>,
     /// The last one of each site, by user pc and stack pointer.
     pub by_site: HashMap<(u64, u64), UserPart>,
+    /// The last one of each place it woke others from, by the kernel side's hash of it.
+    pub by_waking_place: HashMap<u64, UserPart>,
 }
 
 impl EarlyStacks {
-    /// A thread that calls from ever new depths has ever new sites: what is kept of it is bounded.
-    const MOST: usize = 256;
-
     /// Takes in the stack of the wait number `wait` at `site`.
     pub fn take(&mut self, wait: u32, site: (u64, u64), part: UserPart) {
-        if self.by_site.len() >= Self::MOST {
-            self.by_site.clear();
-        }
         // What a thread is born with is no site.
         if wait > 1 {
-            self.by_site.insert(site, part.clone());
+            bounded(&mut self.by_site).insert(site, part.clone());
         }
         self.last = Some((wait, part));
     }
+
+    /// Takes in the stack with which the thread woke another from `place`.
+    pub fn wakes(&mut self, place: u64, part: UserPart) {
+        bounded(&mut self.by_waking_place).insert(place, part);
+    }
+}
+
+/// A thread that calls from ever new depths has ever new places: what is kept of it is bounded.
+fn bounded<K, V>(map: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
+    const MOST: usize = 256;
+    if map.len() >= MOST {
+        map.clear();
+    }
+    map
 }
 
 /// Who ended a wait, as far as it is known.

@@ -76,7 +76,8 @@ struct thread {
 	u32 installs;
 	u32 cut_wait; /* the wait whose waker's stack was taken */
 	u8 ended; /* its last report is out */
-	u8 pad2[15];
+	u8 pad2[7];
+	u64 woke_from; /* the places it woke others from whose stack was taken: a bit per hash */
 	struct site sites[SITE_SLOTS];
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");

@@ -267,24 +267,38 @@ static __always_inline void take_wait_stack(struct thread *t, struct task_struct
 	r = begin_stack(s, RECORD_WAIT_STACK, task);
 	r->seq = t->wait;
 	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
-	r->signalled = is_signalled(task);
 	user_stack(s, r, task, 0);
 	send_stack(s, r);
 	give_scratch(s);
 }
 
-/* Where the kernel does not tell that a thread runs again, a stack is taken before the wait, when it is
- * likely to cover the thread's next cut: four times the site's mean reaches that far, or sixteen times for a
- * preemption, which has no site to speak of. A wait that covers it all the same has the stack its site had
- * last. So at most so many stacks are taken for one that is used. */
+/* Stacks that are taken when a thread goes to wait. Where the kernel does not tell that a thread runs again, that is
+ * the only time: the stack is taken if the wait is likely to cover the thread's next cut, which is if four times the
+ * site's mean reaches that far, or sixteen times for a preemption, which has no site to speak of; a wait that covers
+ * it all the same has the stack its site had last. So at most so many stacks are taken for one that is used.
+ *
+ * Elsewhere it spares waits that are often sampled, as they are long, what a stack would add to their waking: twice
+ * the mean tells of most. Of shorter ones so few are sampled that one in a hundred wakings does not feel it. */
+#define OFTEN_SAMPLED 128 /* one wait in so many */
+
 static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	u64 reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * (site->blocked + site->runnable);
+	u64 waited = site->blocked + site->runnable, reach;
 
-	if (config.stacks_after || (task->flags & PF_KTHREAD) ||
-	    (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach))
+	if (task->flags & PF_KTHREAD)
 		return;
+	if (config.stacks_after) {
+		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) ||
+		    waited < site->count * (config.period_ns / OFTEN_SAMPLED))
+			return;
+		reach = 2 * waited;
+	} else {
+		reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * waited;
+	}
+	if (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach)
+		return;
+	t->marks |= MARK_STACK_TAKEN;
 	take_wait_stack(t, task, SCRATCH_SWITCH);
 }
 
@@ -325,6 +339,8 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	r->site_flags = site->flags;
 	r->n_kernel = 0;
 	if (flags) {
+		if (site->operation && is_signalled(task))
+			flags |= WAIT_SIGNALLED;
 		n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
 		r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
 		if (owe_stack(t, task))
@@ -391,6 +407,35 @@ static __always_inline bool awaits_socket(i32 nr)
 	return false;
 }
 
+/* Where a waker stands: its stack pointer, and what is on top of its stack, which mostly is the way back. */
+static __always_inline u64 waking_place(struct pt_regs *regs)
+{
+	u64 top = 0;
+
+	bpf_probe_read_user(&top, sizeof(top), (void *)regs->sp);
+	return (regs->sp ^ regs->ip << 24 ^ top << 8) * 0x9e3779b97f4a7c15ull;
+}
+
+#define NS_PER_S 1000000000ull
+
+/* Whether the waker's own stack is passed over, since it would add to the waking: where waits are so long that many
+ * are sampled it is taken for one waking in OFTEN_SAMPLED, or one a second, and where it is the first from that place.
+ * The others have the last one of the same waker at the same place: drawn by chance, it stands for them. */
+static __always_inline bool passes_over(struct thread *waker, u64 place, struct thread *t)
+{
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	u64 chance = bpf_get_prandom_u32(), waited = site->blocked + site->runnable, bit = 1ull << (place >> 58);
+
+	if (!(waker->woke_from & bit)) {
+		waker->woke_from |= bit;
+		return false;
+	}
+	if ((t->marks & WAIT_FIRST) || !site->count)
+		return false;
+	waited = (waited / site->count * chance) >> 32;
+	return waited * OFTEN_SAMPLED > config.period_ns && waited < NS_PER_S;
+}
+
 /* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
 static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
 {
@@ -399,6 +444,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 	bool irq = !on_task_stack(ctx, task, address), own = false, sampled;
 	struct scratch *s = NULL;
 	struct StackRecord *r;
+	struct thread *waker;
 	u64 nr = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
 	u32 n = 0;
 
@@ -430,12 +476,17 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 		r->peer = wakee->pid;
 		r->waker_kind = t->waker_kind;
 		r->n_kernel = n;
+		waker = irq ? NULL : thread_of(task);
+		if (waker)
+			r->sp = waking_place((struct pt_regs *)bpf_task_pt_regs(task));
 		if (irq)
 			r->end = END_NO_USER;
-		else if (thread_of(task))
-			user_stack(s, r, task, n);
-		else /* nothing is known of who is not recorded */
+		else if (!waker) /* nothing is known of who is not recorded */
 			r->end = END_NO_MAPPING;
+		else if (passes_over(waker, r->sp, t))
+			r->end = END_NOT_TAKEN;
+		else
+			user_stack(s, r, task, n);
 		send_stack(s, r);
 	}
 	give_scratch(s);

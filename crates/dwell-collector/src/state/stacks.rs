@@ -40,11 +40,21 @@ impl State {
         trail: Trail<'_>,
         kernel: &[u64],
     ) -> u32 {
+        let user = self.user_part_of_record(process, end, trail, kernel);
+        self.join(user, kernel)
+    }
+
+    pub(super) fn user_part_of_record(
+        &mut self,
+        process: Option<u32>,
+        end: u8,
+        trail: Trail<'_>,
+        kernel: &[u64],
+    ) -> UserPart {
         // On its way out of an exec a thread stands in the new program, within it nowhere.
         let nowhere = end == StackEnd::NoUser as u8 && self.marks.in_exec(kernel);
         let trail = if nowhere { Trail::default() } else { trail };
-        let user = self.user_part(process, end, trail);
-        self.join(user, kernel)
+        self.user_part(process, end, trail)
     }
 
     pub(super) fn user_part(

@@ -26,7 +26,7 @@ impl State {
             WakerStack::Interrupt => "[irq]",
         };
         let stack = if who == WakerStack::Task {
-            self.joined_stack(waker_process, head.end, trail, &kernel)
+            self.waker_stack(waker_process, head, trail, &kernel)
         } else {
             self.join(UserPart::none(StackEnd::NoUser), &kernel)
         };
@@ -35,6 +35,30 @@ impl State {
             stack: Some(stack),
             interrupt,
         };
+    }
+
+    /// A waker's stack; where it was passed over, the last one that this thread had at this place.
+    fn waker_stack(
+        &mut self,
+        process: Option<u32>,
+        head: &StackRecord,
+        trail: Trail<'_>,
+        kernel: &[u64],
+    ) -> u32 {
+        let waker = self.threads.id_of(head.tid);
+        let part = if head.end == StackEnd::NotTaken as u8 {
+            let kept = waker.map(|id| &self.threads.get(id).early.by_waking_place);
+            let part = kept.and_then(|parts| parts.get(&head.sp).cloned());
+            part.unwrap_or_else(|| UserPart::none(StackEnd::NotTaken))
+        } else {
+            let part = self.user_part_of_record(process, head.end, trail, kernel);
+            if let Some(id) = waker {
+                let early = &mut self.threads.get_mut(id).early;
+                early.wakes(head.sp, part.clone());
+            }
+            part
+        };
+        self.join(part, kernel)
     }
 
     pub(super) fn wait(&mut self, record: WaitRecord, trail: Trail<'_>) {
@@ -73,7 +97,7 @@ impl State {
             };
             self.join(user, &kernel)
         });
-        self.finish_wait(thread, &record, stack, &waker, "");
+        self.finish_wait(thread, &record, stack, &waker);
     }
 
     /// The user stack that was taken before a wait, or else the last one of its site.
@@ -115,9 +139,7 @@ impl State {
         };
         let stack = self.join(part, &wait.kernel);
         let record = &wait.record;
-        let signalled = head.signalled != 0;
-        let result = futexes::result(record.operation, record.waker_kind, signalled);
-        self.finish_wait(thread, record, Some(stack), &wait.waker, result);
+        self.finish_wait(thread, record, Some(stack), &wait.waker);
     }
 
     /// The user stack of the last wait will not come any more, for the reason `end`. Its kernel part is known.
@@ -125,20 +147,18 @@ impl State {
         if let Some(wait) = self.threads.get_mut(thread).owed.take() {
             self.losses.stacks_missing += 1;
             let stack = self.join(UserPart::none(end), &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker, "");
+            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
 
-    /// A wait is over. `result`: how, where that was seen.
-    fn finish_wait(
-        &mut self,
-        thread: u32,
-        record: &WaitRecord,
-        stack: Option<u32>,
-        waker: &Waker,
-        result: &str,
-    ) {
+    /// A wait is over.
+    fn finish_wait(&mut self, thread: u32, record: &WaitRecord, stack: Option<u32>, waker: &Waker) {
         let site = self.threads.site(thread, record.into());
+        let signalled = record.flags & WAIT_SIGNALLED != 0;
+        let result = match stack {
+            Some(_) => futexes::result(record.operation, record.waker_kind, signalled),
+            None => "", // signals were not looked for
+        };
         let sampled = record.flags & WAIT_SAMPLED != 0;
         let duration = record.end.saturating_sub(record.start);
         if let Some(stack) = stack {
