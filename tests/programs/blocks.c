@@ -4,6 +4,9 @@
  * meanwhile and gives up. `blocks readers ROUNDS`: one has a read-write lock for writing, two come to read and do so
  * beside each other, a fourth one comes then to write. `blocks reborn ROUNDS`: in each round the same memory is
  * another lock, mutex or read-write lock, which one thread has, a second one wants, and a third one in vain.
+ * `blocks spins ROUNDS`: in each round one has a spin lock and two spin for it. `blocks gates ROUNDS`: four come to a
+ * barrier, one after the other. `blocks units ROUNDS`: two wait for a semaphore, which is raised twice, and one gives
+ * up. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
  * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
  * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
@@ -14,6 +17,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -160,6 +164,131 @@ static void turn_to_read(size_t me)
 		hold(me, me == 1 ? SECOND_HOLD : FIRST_HOLD);
 		pthread_rwlock_unlock(&shared);
 	}
+}
+
+static pthread_spinlock_t spin;
+
+/* Stages as for readers. */
+static void turn_to_spin(size_t me)
+{
+	unsigned long from;
+	if (me == 3)
+		return;
+	wait_for((int)me);
+	if (me == 0) {
+		pthread_spin_lock(&spin);
+		stage = 1;
+		wait_for(3);
+		hold(me, FIRST_HOLD);
+	} else {
+		if (me == 2)
+			pass_time(MS);
+		stage = (int)me + 1;
+		from = now();
+		pthread_spin_lock(&spin);
+		waited(me, from);
+		hold(me, me == 1 ? SECOND_HOLD : THIRD_HOLD);
+	}
+	pthread_spin_unlock(&spin);
+}
+
+static pthread_barrier_t gate;
+
+/* Who comes last does not wait: glibc says who that is. */
+static void turn_at_a_gate(size_t me)
+{
+	pass_time(MS + me * SECOND_HOLD);
+	unsigned long from = now();
+	int result = pthread_barrier_wait(&gate);
+#ifdef __GLIBC__
+	if (result == PTHREAD_BARRIER_SERIAL_THREAD)
+		return;
+#endif
+	if (result != 0 && result != PTHREAD_BARRIER_SERIAL_THREAD)
+		abort();
+	waited(me, from);
+}
+
+static sem_t units;
+
+/* Stage 1: 1 is about to want one; 2: 2 is; 3: 3 has given up. */
+static void turn_with_units(size_t me)
+{
+	unsigned long from;
+	switch (me) {
+	case 0:
+		wait_for(3);
+		pass_time(FIRST_HOLD);
+		sem_post(&units);
+		pass_time(SECOND_HOLD);
+		sem_post(&units);
+		break;
+	case 3: {
+		wait_for(2);
+		struct timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_nsec += PATIENCE;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		from = now();
+		if (sem_timedwait(&units, &until) == 0 || errno != ETIMEDOUT)
+			abort();
+		waited(me, from);
+		stage = 3;
+		break;
+	}
+	default:
+		wait_for((int)me - 1);
+		stage = (int)me;
+		from = now();
+		if (sem_wait(&units) != 0)
+			abort();
+		waited(me, from);
+	}
+}
+
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER, no_news = PTHREAD_COND_INITIALIZER;
+static atomic_ulong told;
+
+/* Stage 1: 1 waits for news; 2: 2 does, in vain; then 0 has the mutex until both want it back. */
+static void turn_with_news(size_t me)
+{
+	enum { LONG_HOLD = 20 * MS };
+	if (me == 3)
+		return;
+	wait_for(me == 0 ? 2 : (int)me - 1);
+	if (me == 0)
+		pass_time(MS);
+	pthread_mutex_lock(&mutex);
+	if (me == 0) {
+		told = now();
+		pthread_cond_signal(&news);
+		hold(me, LONG_HOLD);
+	} else if (me == 1) {
+		stage = 1;
+		told = 0;
+		while (told == 0)
+			pthread_cond_wait(&news, &mutex);
+		waited(me, told);
+		hold(me, SECOND_HOLD);
+	} else {
+		struct timespec until;
+		stage = 2;
+		clock_gettime(CLOCK_REALTIME, &until);
+		unsigned long from = now() + 2 * PATIENCE;
+		until.tv_nsec += 2 * PATIENCE;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_sec++;
+			until.tv_nsec -= 1000000000;
+		}
+		if (pthread_cond_timedwait(&no_news, &mutex, &until) != ETIMEDOUT)
+			abort();
+		waited(me, from);
+		hold(me, THIRD_HOLD);
+	}
+	pthread_mutex_unlock(&mutex);
 }
 
 /* The same memory as one lock after the other. */
@@ -309,6 +438,10 @@ static void quiet(void)
 		pthread_rwlock_unlock(&shared);
 		pthread_rwlock_wrlock(&shared);
 		pthread_rwlock_unlock(&shared);
+		pthread_spin_lock(&spin);
+		pthread_spin_unlock(&spin);
+		if (sem_post(&units) != 0 || sem_wait(&units) != 0)
+			abort();
 		if (i % 1000 == 0) {
 			struct timespec soon;
 			clock_gettime(CLOCK_REALTIME, &soon);
@@ -417,6 +550,9 @@ int main(int argc, char **argv)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	rounds = strtoul(argv[argc - 1], NULL, 10);
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	pthread_barrier_init(&gate, NULL, 4);
+	sem_init(&units, 0, 0);
 	printf("{}\n");
 	for (int command; (command = getchar()) != EOF && command != 'q';) {
 		if (command != 'r')
@@ -427,6 +563,14 @@ int main(int argc, char **argv)
 			turns(turn_to_read, &shared);
 		else if (strcmp(argv[1], "reborn") == 0)
 			turns(turn_in_a_life, &memory);
+		else if (strcmp(argv[1], "spins") == 0)
+			turns(turn_to_spin, (void *)&spin);
+		else if (strcmp(argv[1], "gates") == 0)
+			turns(turn_at_a_gate, &gate);
+		else if (strcmp(argv[1], "units") == 0)
+			turns(turn_with_units, &units);
+		else if (strcmp(argv[1], "conditions") == 0)
+			turns(turn_with_news, &mutex);
 		else if (strcmp(argv[1], "quiet") == 0)
 			quiet();
 		else if (strcmp(argv[1], "reads") == 0)

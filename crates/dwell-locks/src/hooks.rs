@@ -31,8 +31,10 @@ impl Function {
     }
 
     /// The hook at the `ret`s that needs none at the entry.
-    pub fn result(&self) -> Option<Hook> {
-        self.result.map(Hook::Call)
+    pub fn result(&self, libc: Libc) -> Option<Hook> {
+        // Of musl's, only the entry tells whether it waits.
+        let waits = libc == Libc::Musl && self.plain == dwell_agent::SPIN_OFFSET;
+        self.result.filter(|_| !waits).map(Hook::Call)
     }
 }
 
@@ -86,6 +88,22 @@ pub(crate) const LEAVE_LOCK: Function = Function {
     ..plain("pthread_rwlock_unlock", dwell_agent::LEAVE_LOCK_OFFSET)
 };
 
+/// The same for spin locks: hooked where it is seen who waits for them.
+pub(crate) const LEAVE_SPIN: Function = Function {
+    is_release: true,
+    ..plain("pthread_spin_unlock", dwell_agent::LEAVE_SPIN_OFFSET)
+};
+
+/// What takes a mutex again at the end of a wait for a condition, in glibc; it has no name of its own.
+pub(crate) const RETAKE: Function = plain("pthread_cond_wait", dwell_agent::RETAKE_OFFSET);
+
+/// The function that takes a spin lock.
+pub(crate) const SPIN_LOCK: &str = "pthread_spin_lock";
+/// The hook at its entry, where that tells whether it waits.
+pub(crate) const SPIN_ENTRY: Hook = Hook::Inline(dwell_agent::SPIN_OFFSET);
+/// The hook in the loop in which glibc waits for a spin lock.
+pub(crate) const SPINS: Hook = Hook::Call(dwell_agent::SPINS_OFFSET);
+
 /// Every function that is hooked in any libc.
 pub(crate) const FUNCTIONS: [Function; 22] = {
     use dwell_agent::*;
@@ -120,7 +138,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
             TRYWRITE_OFFSET,
             RESULT_TRYWRITE_OFFSET,
         ),
-        short("pthread_spin_lock", SPIN_OFFSET, RESULT_SPIN_OFFSET),
+        short(SPIN_LOCK, SPIN_OFFSET, RESULT_SPIN_OFFSET),
         short(
             "pthread_spin_trylock",
             TRYSPIN_OFFSET,

@@ -1,11 +1,15 @@
 //! Attaches to a process, reads, and lets go.
 use crate::events::{Drained, Reader};
-use crate::hooks::{FUNCTIONS, LEAVE, LEAVE_LOCK, MUSL_WAITS, UNLOCK};
+use crate::hooks::{
+    FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MUSL_WAITS, RETAKE, SPIN_ENTRY, SPIN_LOCK,
+    SPINS, UNLOCK,
+};
+use crate::inside::{retake, spin_loop};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
 use dwell_patch::plan::{Place, keeps_first_argument};
-use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
+use dwell_patch::process::{FunctionAt, Module, Pause, Restored, Spot, modules};
 use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
 use std::io;
 use std::mem::offset_of;
@@ -34,8 +38,8 @@ pub struct Missed {
     pub path: String,
     /// Stated address of the part.
     pub address: u64,
-    /// Whether it is the entry; otherwise, the returns.
-    pub is_entry: bool,
+    /// Which part.
+    pub place: Place,
     /// Why.
     pub refusal: Refusal,
 }
@@ -45,6 +49,7 @@ pub struct Locks {
     attachment: Attachment,
     libc: Libc,
     missed: Vec<Missed>,
+    sees_spinning: bool,
     events: Reader,
 }
 
@@ -55,33 +60,59 @@ impl Locks {
         let Some((module, libc)) = find(&modules) else {
             return Err(LocksError::NoFunctions(pid));
         };
-        let settings = settings(pid, module, libc)?;
-        let (names, probes) = probes(module, libc)?;
+        let wanted = Wanted::of(module, libc, true)?;
+        let locks = Locks::with(pid, module, libc, &wanted)?;
+        let is_retake_missed = |locks: &Locks| {
+            let mut spots = locks.attachment.spots().iter();
+            spots.any(|s| s.refusal.is_some() && is_retake(&wanted.probes[s.probe]))
+        };
+        if !is_retake_missed(&locks) {
+            return Ok(locks);
+        }
+        // Half of it would count wrongly: the end of the wait for the condition stands for it then.
+        locks.detach()?;
+        Locks::with(pid, module, libc, &Wanted::of(module, libc, false)?)
+    }
+
+    fn with(pid: i32, module: &Module, libc: Libc, wanted: &Wanted) -> Result<Locks, LocksError> {
+        let settings = Settings {
+            retakes: u64::from(wanted.has_retake()),
+            ..settings(pid, module, libc)?
+        };
         let state = dwell_patch::State {
             own_len: offset_of!(State, totals) as u64,
             shared_len: size_of::<Totals>() as u64,
             head: bytes_of(&settings),
         };
-        let attachment = Attachment::with_state(pid, &probes, &state)?;
-        let missed = attachment
-            .spots()
-            .iter()
-            .filter_map(|spot| {
-                Some(Missed {
-                    function: names[spot.probe],
-                    path: spot.path.clone(),
-                    address: spot.function,
-                    is_entry: probes[spot.probe].place == Place::Entry,
-                    refusal: spot.refusal?,
-                })
+        let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
+        let missed = |spot: &Spot| {
+            Some(Missed {
+                function: wanted.names[spot.probe],
+                path: spot.path.clone(),
+                address: spot.function,
+                place: wanted.probes[spot.probe].place,
+                refusal: spot.refusal?,
             })
-            .collect();
+        };
+        let missed: Vec<Missed> = attachment.spots().iter().filter_map(missed).collect();
+        let spin_hook = if libc == Libc::Musl {
+            SPIN_ENTRY
+        } else {
+            SPINS
+        };
         Ok(Locks {
             events: Reader::new(attachment.states()),
+            sees_spinning: wanted.probes.iter().any(|p| p.hook == spin_hook)
+                && !missed.iter().any(|m| m.function == SPIN_LOCK),
             attachment,
             libc,
             missed,
         })
+    }
+
+    /// Whether it is seen that a thread waits for a spin lock.
+    pub fn sees_spinning(&self) -> bool {
+        self.sees_spinning
     }
 
     /// Whose functions were hooked.
@@ -183,33 +214,85 @@ fn find(modules: &[Module]) -> Option<(&Module, Libc)> {
 }
 
 /// What to hook: a function's name for every probe.
-fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>), PatchError> {
-    let image = module.image()?;
-    let mut names = Vec::new();
-    let mut probes = Vec::new();
-    let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
-    for function in FUNCTIONS.iter().chain(releases.into_iter().flatten()) {
-        let keeps = |_: &Hook| {
-            let symbols = image.symbols();
-            let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
-            named.all(|s| keeps_first_argument(&image, s.address))
-        };
-        let hooks = match function.result().filter(keeps) {
-            Some(result) => vec![(Place::Rets, result)],
-            None if function.is_release() => vec![(Place::Entry, function.entry(libc))],
-            None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
-        };
-        for (place, hook) in hooks {
-            names.push(function.name);
-            probes.push(Probe {
-                file: module.path().to_owned(),
-                function: FunctionAt::Name(function.name.to_owned()),
-                place,
-                hook,
-            });
+#[derive(Default)]
+struct Wanted {
+    names: Vec<&'static str>,
+    probes: Vec<Probe>,
+}
+
+impl Wanted {
+    fn of(module: &Module, libc: Libc, with_retake: bool) -> Result<Wanted, PatchError> {
+        let image = module.image()?;
+        let mut wanted = Wanted::default();
+        let spin_loop = spin_loop(&image).filter(|_| matches!(libc, Libc::Glibc { .. }));
+        let sees_spinning = spin_loop.is_some() || libc == Libc::Musl;
+        let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
+        let releases = releases.into_iter().flatten();
+        let releases = releases.chain(sees_spinning.then_some(&LEAVE_SPIN));
+        for function in FUNCTIONS.iter().chain(releases) {
+            let keeps = |_: &Hook| {
+                let symbols = image.symbols();
+                let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
+                named.all(|s| keeps_first_argument(&image, s.address))
+            };
+            let at = FunctionAt::Name(function.name.to_owned());
+            let result = function.result(libc).filter(keeps);
+            wanted.function(module, function, at, libc, result);
+        }
+        if let Some(offset) = spin_loop {
+            let at = FunctionAt::Name(SPIN_LOCK.to_owned());
+            wanted.probe(module, SPIN_LOCK, at, Place::Offset(offset), SPINS);
+        }
+        if let Some(address) = retake(&image).filter(|_| with_retake && libc != Libc::Unknown) {
+            let at = FunctionAt::Address(address);
+            wanted.function(module, &RETAKE, at, libc, None);
+        }
+        Ok(wanted)
+    }
+
+    fn function(
+        &mut self,
+        module: &Module,
+        function: &Function,
+        at: FunctionAt,
+        libc: Libc,
+        result: Option<Hook>,
+    ) {
+        if result.is_none() {
+            let entry = function.entry(libc);
+            self.probe(module, function.name, at.clone(), Place::Entry, entry);
+        }
+        if !function.is_release() {
+            let hook = result.unwrap_or(LEAVE);
+            self.probe(module, function.name, at, Place::Rets, hook);
         }
     }
-    Ok((names, probes))
+
+    fn probe(
+        &mut self,
+        module: &Module,
+        name: &'static str,
+        function: FunctionAt,
+        place: Place,
+        hook: Hook,
+    ) {
+        self.names.push(name);
+        self.probes.push(Probe {
+            file: module.path().to_owned(),
+            function,
+            place,
+            hook,
+        });
+    }
+
+    /// Whether what takes a mutex again after a wait for a condition is wanted.
+    fn has_retake(&self) -> bool {
+        self.probes.iter().any(is_retake)
+    }
+}
+
+fn is_retake(probe: &Probe) -> bool {
+    matches!(probe.function, FunctionAt::Address(_))
 }
 
 fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {

@@ -223,7 +223,10 @@ impl Sums {
 pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
     let head = [settings.libc, settings.tid_offset, settings.pid];
     let inside = settings.inside.iter().flatten();
-    let words = head.iter().chain(inside).chain([&settings.events]);
+    let words = head
+        .iter()
+        .chain(inside)
+        .chain([&settings.events, &settings.retakes]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -239,6 +242,7 @@ mod tests {
             pid: 3,
             inside: std::array::from_fn(|n| [4 + 2 * n as u64, 5 + 2 * n as u64]),
             events: 16,
+            retakes: 17,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

@@ -24,9 +24,9 @@ fn is_mutex(kind: u64) -> bool {
     kind < kind::MUTEX
 }
 
-/// Whether a read-write lock has this kind.
-fn is_read_write(kind: u64) -> bool {
-    matches!(kind, kind::READ | kind::WRITE)
+/// Whether a lock of this kind has an owner, and nothing in it that makes its release come to us.
+fn is_silent(kind: u64) -> bool {
+    matches!(kind, kind::READ | kind::WRITE | kind::SPIN)
 }
 
 /// Says that this thread is going to wait for a lock; since when, or 0 when no events are written.
@@ -69,9 +69,8 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
     let (lock, kind) = lock_of(call.key);
     let mut owner = 0;
     let mut waits_on = false;
-    if is_read_write(kind) {
-        // Nothing in the lock makes its release come to us: who waited for it is one whom its release
-        // concerns until it has let go itself.
+    if is_silent(kind) {
+        // Who waited for it is one whom its release concerns until it has let go itself.
         waits_on = what == what::ACQUIRED && hold(state, lock);
         if what == what::GAVE_UP {
             // SAFETY: by contract.
@@ -140,7 +139,7 @@ pub(super) fn is_told(state: &State, lock: u64) -> bool {
     held || is_waited_for(state, lock) || is_owed(state, lock)
 }
 
-/// The same of a read-write lock.
+/// The same of a read-write lock or a spin lock.
 pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
     let held = let_go(state, lock);
     if held {
@@ -186,6 +185,11 @@ fn is_owed(state: &State, lock: u64) -> bool {
     let order = Ordering::SeqCst;
     (to == ANYBODY || to != 0 && to == own_number(state))
         && owed.compare_exchange(to, 0, order, order).is_ok()
+}
+
+/// Whether somebody may be noted to wait for a lock: sure only where events are written.
+pub(super) fn may_be_waited_for(state: &State, lock: u64) -> bool {
+    state.settings.events == 0 || is_waited_for(state, lock)
 }
 
 fn is_waited_for(state: &State, lock: u64) -> bool {

@@ -107,6 +107,8 @@ pub struct Settings {
     pub inside: [[u64; 2]; INSIDE],
     /// Whether contended operations write events: 1, or 0.
     pub events: u64,
+    /// Whether what takes a mutex again after a wait for a condition is hooked: 1, or 0.
+    pub retakes: u64,
 }
 
 /// A lock in a thread's block.
@@ -149,8 +151,8 @@ pub struct Call {
     pub sp: AtomicU64,
     /// Its lock.
     pub key: AtomicU64,
-    /// The mutex of a wait for a condition.
-    pub mutex: AtomicU64,
+    /// The mutex of a wait for a condition; where such a wait returns to, of taking its mutex again.
+    pub detail: AtomicU64,
     /// The operation, as the entry said.
     pub operation: AtomicU64,
     /// When it found the lock taken, in ticks of the time stamp counter; 0 when it did not, or when no
@@ -172,9 +174,11 @@ pub mod what {
     pub const RELEASED: u64 = 5;
     /// The same, to wait for a condition.
     pub const RELEASED_TO_WAIT: u64 = 6;
-    /// A thread has the lock again after a wait for a condition, while others wait for the lock. How long
-    /// it waited for the lock itself is not known.
+    /// A thread has the lock again after a wait for a condition, while others wait for the lock. It found it
+    /// free, or how long it waited for the lock itself is not known.
     pub const ACQUIRED_AGAIN: u64 = 7;
+    /// A thread did not wait after all: it was the last to come to a barrier.
+    pub const PASSED: u64 = 8;
 }
 
 /// A contended operation. Its words but the seal are plain data in this order.
@@ -226,7 +230,7 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
-    /// How many threads wait for a lock, by the hash of its address; and of read-write locks, how many hold
+    /// How many threads wait for a lock, by the hash of its address; and of read-write and spin locks, how many hold
     /// one after a wait.
     pub waiting: [AtomicU32; WAITING],
     /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
@@ -234,6 +238,8 @@ pub struct State {
     pub owed: [AtomicU32; WAITING],
     /// Locks that the thread of a block holds after a wait, 0 for none.
     pub held: [[AtomicU64; HELD]; BLOCKS],
+    /// Where the latest wait for a condition of the thread of a block returns to.
+    pub conditions: [AtomicU64; BLOCKS],
     /// What was counted.
     pub totals: Totals,
 }

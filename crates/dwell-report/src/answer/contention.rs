@@ -39,10 +39,16 @@ struct Waited<'l>(HashMap<(u32, u64), &'l Lock>);
 
 impl<'l> Waited<'l> {
     fn of(locks: &'l Locks) -> Waited<'l> {
-        let by_address = locks.of_use(Use::Lock).filter_map(|l| match l.identity {
-            Identity::Word { process, address } => Some(((process, address), l)),
-            Identity::Caller { .. } => None,
-        });
+        // The waits for a semaphore or at a barrier may be told as waits for work. A lock's own come last,
+        // and stay.
+        let (own, others): (Vec<_>, Vec<_>) = locks.locks.iter().partition(|l| l.used == Use::Lock);
+        let by_address = others
+            .into_iter()
+            .chain(own)
+            .filter_map(|l| match l.identity {
+                Identity::Word { process, address } => Some(((process, address), l)),
+                Identity::Caller { .. } => None,
+            });
         Waited(by_address.collect())
     }
 }
