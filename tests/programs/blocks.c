@@ -160,8 +160,15 @@ static void turn_to_read(size_t me)
 		from = now();
 		pthread_rwlock_rdlock(&shared);
 		waited(me, from);
+		/* The second one reads within reading. */
+		if (me == 2)
+			pthread_rwlock_rdlock(&shared);
 		reading++;
-		hold(me, me == 1 ? SECOND_HOLD : FIRST_HOLD);
+		hold(me, SECOND_HOLD);
+		if (me == 2) {
+			pthread_rwlock_unlock(&shared);
+			hold(me, SECOND_HOLD);
+		}
 		pthread_rwlock_unlock(&shared);
 	}
 }

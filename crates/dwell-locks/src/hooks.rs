@@ -11,6 +11,8 @@ pub(crate) struct Function {
     quick: Option<(u64, u64)>,
     /// At its `ret`s, where it keeps its argument: its entry is left alone then.
     result: Option<u64>,
+    /// Where its entry cannot be hooked: at what every call passes instead.
+    passed: Option<u64>,
     /// Whether what it returns does not matter.
     is_release: bool,
 }
@@ -30,6 +32,11 @@ impl Function {
         self.is_release
     }
 
+    /// The hook at what every call passes, where the entry cannot be hooked.
+    pub fn passed(&self) -> Option<Hook> {
+        self.passed.map(Hook::Call)
+    }
+
     /// The hook at the `ret`s that needs none at the entry.
     pub fn result(&self, libc: Libc) -> Option<Hook> {
         // Of musl's, only the entry tells whether it waits.
@@ -47,6 +54,7 @@ const fn quick(name: &'static str, plain: u64, glibc: u64, musl: u64) -> Functio
         plain,
         quick: Some((glibc, musl)),
         result: None,
+        passed: None,
         is_release: false,
     }
 }
@@ -57,6 +65,7 @@ const fn plain(name: &'static str, plain: u64) -> Function {
         plain,
         quick: None,
         result: None,
+        passed: None,
         is_release: false,
     }
 }
@@ -67,6 +76,7 @@ const fn short(name: &'static str, plain: u64, result: u64) -> Function {
         plain,
         quick: None,
         result: Some(result),
+        passed: None,
         is_release: false,
     }
 }
@@ -125,11 +135,14 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
         plain("pthread_rwlock_rdlock", READ_OFFSET),
         plain("pthread_rwlock_timedrdlock", READ_OFFSET),
         plain("pthread_rwlock_clockrdlock", READ_OFFSET),
-        short(
-            "pthread_rwlock_tryrdlock",
-            TRYREAD_OFFSET,
-            RESULT_TRYREAD_OFFSET,
-        ),
+        Function {
+            passed: Some(TRYREAD_PASSES_OFFSET),
+            ..short(
+                "pthread_rwlock_tryrdlock",
+                TRYREAD_OFFSET,
+                RESULT_TRYREAD_OFFSET,
+            )
+        },
         plain("pthread_rwlock_wrlock", WRITE_OFFSET),
         plain("pthread_rwlock_timedwrlock", WRITE_OFFSET),
         plain("pthread_rwlock_clockwrlock", WRITE_OFFSET),

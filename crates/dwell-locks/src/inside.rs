@@ -77,6 +77,7 @@ fn code<'i>(image: &'i Image<'_>, start: u64) -> Option<&'i [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dwell_patch::plan::{Place, Refusal, Request, past_entry, plan};
 
     /// The C library of this very process.
     fn libc() -> Vec<u8> {
@@ -100,5 +101,28 @@ mod tests {
         let symbol = image.symbols().find(|s| s.name == b"pthread_spin_lock");
         let at = symbol.expect("a symbol").address + u64::from(offset);
         assert_eq!(image.file().bytes_at(at, 2), Some(&[0xf3, 0x90][..]));
+    }
+
+    /// Where the planner refuses the entry of a function because of its own jumps, it has no word against what
+    /// is hooked instead.
+    #[test]
+    fn what_is_hooked_past_an_entry_can_be_overwritten() {
+        let data = libc();
+        let image = Image::parse(&data).expect("an ELF file");
+        let mut found = 0;
+        for symbol in image.symbols().filter(|s| s.name.starts_with(b"pthread_")) {
+            let Some(offset) = past_entry(&image, symbol.address) else {
+                continue;
+            };
+            let refused = |place| {
+                let function = symbol.address;
+                let requests = [Request { function, place }];
+                plan(&image, &requests).refused.first().map(|(_, why)| *why)
+            };
+            assert_eq!(refused(Place::Entry), Some(Refusal::JumpInto));
+            assert_eq!(refused(Place::Offset(offset)), None);
+            found += 1;
+        }
+        println!("{found} functions");
     }
 }

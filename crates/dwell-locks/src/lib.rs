@@ -1,7 +1,7 @@
 //! Counts what a running program does with its locks, exactly, by hooks inside of it.
 //!
 //! `libc` finds the functions and what is known of their layout; `hooks` says which of them get which
-//! hook, `inside` where glibc has places without a name; [`Locks`] attaches, reads and detaches; `totals` adds up what the agent has counted; `events` reads
+//! hook, `inside` where glibc has places without a name, `wanted` puts them together; [`Locks`] attaches, reads and detaches; `totals` adds up what the agent has counted; `events` reads
 //! what it tells of contended operations, with times by `clock`, and [`blocks`] makes blocks of them.
 //!
 //! # What is counted
@@ -18,6 +18,7 @@ mod inside;
 mod libc;
 mod locks;
 mod totals;
+mod wanted;
 
 pub use dwell_patch::Place;
 pub use dwell_patch::process::{AtEntry, Held, Pause, Restored};

@@ -1,16 +1,13 @@
 //! Attaches to a process, reads, and lets go.
 use crate::events::{Drained, Reader};
-use crate::hooks::{
-    FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MUSL_WAITS, RETAKE, SPIN_ENTRY, SPIN_LOCK,
-    SPINS, UNLOCK,
-};
-use crate::inside::{retake, spin_loop};
+use crate::hooks::{MUSL_WAITS, SPIN_ENTRY, SPIN_LOCK, SPINS};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
+use crate::wanted::{Wanted, is_retake};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
-use dwell_patch::plan::{Place, keeps_first_argument};
-use dwell_patch::process::{FunctionAt, Module, Pause, Restored, Spot, modules};
-use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
+use dwell_patch::plan::Place;
+use dwell_patch::process::{Module, Pause, Restored, Spot, modules};
+use dwell_patch::{Attachment, PatchError, Refusal};
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -211,88 +208,6 @@ fn find(modules: &[Module]) -> Option<(&Module, Libc)> {
     let first = found.next()?;
     let is_better = |(module, _): &(&Module, Libc)| module.path().contains("/libpthread");
     Some(found.find(is_better).unwrap_or(first))
-}
-
-/// What to hook: a function's name for every probe.
-#[derive(Default)]
-struct Wanted {
-    names: Vec<&'static str>,
-    probes: Vec<Probe>,
-}
-
-impl Wanted {
-    fn of(module: &Module, libc: Libc, with_retake: bool) -> Result<Wanted, PatchError> {
-        let image = module.image()?;
-        let mut wanted = Wanted::default();
-        let spin_loop = spin_loop(&image).filter(|_| matches!(libc, Libc::Glibc { .. }));
-        let sees_spinning = spin_loop.is_some() || libc == Libc::Musl;
-        let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
-        let releases = releases.into_iter().flatten();
-        let releases = releases.chain(sees_spinning.then_some(&LEAVE_SPIN));
-        for function in FUNCTIONS.iter().chain(releases) {
-            let keeps = |_: &Hook| {
-                let symbols = image.symbols();
-                let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
-                named.all(|s| keeps_first_argument(&image, s.address))
-            };
-            let at = FunctionAt::Name(function.name.to_owned());
-            let result = function.result(libc).filter(keeps);
-            wanted.function(module, function, at, libc, result);
-        }
-        if let Some(offset) = spin_loop {
-            let at = FunctionAt::Name(SPIN_LOCK.to_owned());
-            wanted.probe(module, SPIN_LOCK, at, Place::Offset(offset), SPINS);
-        }
-        if let Some(address) = retake(&image).filter(|_| with_retake && libc != Libc::Unknown) {
-            let at = FunctionAt::Address(address);
-            wanted.function(module, &RETAKE, at, libc, None);
-        }
-        Ok(wanted)
-    }
-
-    fn function(
-        &mut self,
-        module: &Module,
-        function: &Function,
-        at: FunctionAt,
-        libc: Libc,
-        result: Option<Hook>,
-    ) {
-        if result.is_none() {
-            let entry = function.entry(libc);
-            self.probe(module, function.name, at.clone(), Place::Entry, entry);
-        }
-        if !function.is_release() {
-            let hook = result.unwrap_or(LEAVE);
-            self.probe(module, function.name, at, Place::Rets, hook);
-        }
-    }
-
-    fn probe(
-        &mut self,
-        module: &Module,
-        name: &'static str,
-        function: FunctionAt,
-        place: Place,
-        hook: Hook,
-    ) {
-        self.names.push(name);
-        self.probes.push(Probe {
-            file: module.path().to_owned(),
-            function,
-            place,
-            hook,
-        });
-    }
-
-    /// Whether what takes a mutex again after a wait for a condition is wanted.
-    fn has_retake(&self) -> bool {
-        self.probes.iter().any(is_retake)
-    }
-}
-
-fn is_retake(probe: &Probe) -> bool {
-    matches!(probe.function, FunctionAt::Address(_))
 }
 
 fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {

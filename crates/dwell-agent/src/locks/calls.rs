@@ -4,7 +4,7 @@
 //! (longjmp, cancellation) leave a note behind, which the next call at the same place replaces.
 use super::counters::{Counters, Event, own_block};
 use super::events;
-use super::layout::{CALL_BITS, Call, State, key_of, kind, libc, place_of, what};
+use super::layout::{CALL_BITS, Call, State, key_of, libc, lock_of, place_of, what};
 use super::operation::{CONTENDED, EBUSY, EOWNERDEAD, Operation, Outcome, SERIAL_THREAD};
 use super::release;
 use super::words::{is_nested, is_taken, kind_of, take_plain};
@@ -148,6 +148,10 @@ pub unsafe extern "C" fn dwell_agent_leave(
     let is_nested = outcome == Outcome::Acquired
         && operation.is_mutex()
         && unsafe { is_nested(state.settings.libc, call.key) };
+    if operation.is_read() && outcome == Outcome::Acquired {
+        // Before it is noted that it holds the lock.
+        events::acquired_to_read(state, lock_of(call.key).0);
+    }
     if call.since != 0 {
         let what = match outcome {
             _ if is_nested => what::GAVE_UP,
@@ -236,7 +240,12 @@ unsafe fn result(link: *const Link, registers: *mut Registers, operation: Operat
         unsafe { end_spinning(state, sp, key, &counters) };
     }
     match operation.outcome(at.rax as i32) {
-        Outcome::Acquired => counters.add(Event::Acquired),
+        Outcome::Acquired => {
+            counters.add(Event::Acquired);
+            if operation.is_read() {
+                events::acquired_to_read(state, at.rdi);
+            }
+        }
         Outcome::Failed => counters.add(Event::Failed),
         Outcome::TimedOut | Outcome::Nothing => {}
     }
@@ -263,32 +272,61 @@ result_of!(dwell_agent_result_tryread, TryRead);
 result_of!(dwell_agent_result_trywrite, TryWrite);
 result_of!(dwell_agent_result_trydown, TryDown);
 
-/// A turn of the loop in which glibc waits for a spin lock, whose function has nothing on the stack and its
-/// argument in rdi.
+/// A turn of the loop in which glibc waits for a spin lock.
 ///
 /// # Safety
-/// As [`dwell_agent_leave`], at an instruction of that loop.
+/// As [`passes`].
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn dwell_agent_spins(link: *const Link, _: u64, registers: *mut Registers) {
+    // SAFETY: by contract.
+    unsafe { passes(link, registers, Operation::Spin, CONTENDED) }
+}
+
+/// What stands in for the entry of `pthread_rwlock_tryrdlock`, where that cannot be hooked.
+///
+/// # Safety
+/// As [`passes`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_tryread_passes(
+    link: *const Link,
+    _: u64,
+    registers: *mut Registers,
+) {
+    // SAFETY: by contract.
+    unsafe { passes(link, registers, Operation::TryRead, 0) }
+}
+
+/// A call of an operation passes an instruction, for the first time or again.
+///
+/// # Safety
+/// As [`dwell_agent_leave`], at an instruction where the function has its argument in rdi still and nothing on
+/// the stack.
+unsafe fn passes(
+    link: *const Link,
+    registers: *mut Registers,
+    operation: Operation,
+    contended: u64,
+) {
     // SAFETY: by contract.
     let (link, lock) = unsafe { (&*link, (*registers).rdi) };
     // SAFETY: as in `enter`.
     let state = unsafe { &*(link.state as *const State) };
     let sp = registers as u64 + size_of::<Registers>() as u64 + KEPT_LEN;
-    let key = key_of(lock, kind::SPIN);
+    // SAFETY: no word of the lock is read for the kinds of locks that come here.
+    let key = key_of(lock, unsafe {
+        kind_of(state.settings.libc, operation, lock)
+    });
     let order = Ordering::Relaxed;
     let is_mine = |c: &Call| c.sp.load(order) == sp && c.key.load(order) == key;
     // SAFETY: the arena keeps its owner's word mapped.
-    if is_child(state)
-        || unsafe { !owner_lives(link.owner) }
-        || bucket(state, sp).iter().any(is_mine)
-    {
+    let is_quiet = unsafe { !owner_lives(link.owner) } || is_child(state);
+    if is_quiet || bucket(state, sp).iter().any(is_mine) {
         return;
     }
     let call = Noted {
         sp,
         key,
-        operation: Operation::Spin as u64 | CONTENDED,
+        operation: operation as u64 | contended,
         ..Noted::default()
     };
     // SAFETY: the lock is there, and the return address where the stack begins.

@@ -141,6 +141,9 @@ pub(super) fn is_told(state: &State, lock: u64) -> bool {
 
 /// The same of a read-write lock or a spin lock.
 pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
+    if leaves_once(state, lock) {
+        return false;
+    }
     let held = let_go(state, lock);
     if held {
         subtract(&state.waiting, lock);
@@ -215,12 +218,12 @@ fn subtract(table: &[AtomicU32], lock: u64) {
 /// Notes that this thread holds a lock after a wait. Who has no place for it leaves a note for the next
 /// release, whoever makes it. Whether it was noted and had not been before.
 fn hold(state: &State, lock: u64) -> bool {
-    let held = own_block(state).and_then(|block| state.held.get(block));
-    let is = |wanted: u64| move |h: &&AtomicU64| h.load(Ordering::Relaxed) == wanted;
-    if held.is_some_and(|held| held.iter().any(|h| is(lock)(&h))) {
+    if held_entry(state, lock).is_some() {
         return false;
     }
-    let free = held.and_then(|held| held.iter().find(is(0)));
+    let free = held_by_me(state)
+        .iter()
+        .find(|h| h.load(Ordering::Relaxed) == 0);
     match free {
         Some(free) => free.store(lock, Ordering::Relaxed),
         None => owe(state, lock, own_number(state)),
@@ -228,12 +231,45 @@ fn hold(state: &State, lock: u64) -> bool {
     free.is_some()
 }
 
+/// A thread has acquired a read-write lock for reading: maybe it reads already, after a wait.
+pub(super) fn acquired_to_read(state: &State, lock: u64) {
+    if state.settings.events != 0
+        && is_waited_for(state, lock)
+        && let Some(mine) = held_entry(state, lock)
+    {
+        let deeper = mine.load(Ordering::Relaxed).saturating_add(1 << KIND_SHIFT);
+        mine.store(deeper, Ordering::Relaxed);
+    }
+}
+
+/// Whether this thread holds a lock after a wait, and will do so after the next release as well.
+fn leaves_once(state: &State, lock: u64) -> bool {
+    let mine = held_entry(state, lock);
+    mine.is_some_and(|mine| {
+        let held = mine.load(Ordering::Relaxed);
+        let is_deep = held >> KIND_SHIFT != 0;
+        if is_deep {
+            mine.store(held - (1 << KIND_SHIFT), Ordering::Relaxed);
+        }
+        is_deep
+    })
+}
+
 /// Whether this thread held a lock after a wait. It does no more.
 fn let_go(state: &State, lock: u64) -> bool {
-    let held = own_block(state).and_then(|block| state.held.get(block));
-    let mine = held.and_then(|held| held.iter().find(|h| h.load(Ordering::Relaxed) == lock));
+    let mine = held_entry(state, lock);
     mine.inspect(|mine| mine.store(0, Ordering::Relaxed))
         .is_some()
+}
+
+fn held_by_me(state: &State) -> &[AtomicU64] {
+    let held = own_block(state).and_then(|block| state.held.get(block));
+    held.map_or(&[], |held| held.as_slice())
+}
+
+fn held_entry(state: &State, lock: u64) -> Option<&AtomicU64> {
+    let is_it = |h: &&AtomicU64| lock_of(h.load(Ordering::Relaxed)).0 == lock;
+    held_by_me(state).iter().find(is_it)
 }
 
 /// Writes an event, and with it the number of this thread.

@@ -236,7 +236,8 @@ pub struct State {
     /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
     /// hash; all bits for an owner that is not known.
     pub owed: [AtomicU32; WAITING],
-    /// Locks that the thread of a block holds after a wait, 0 for none.
+    /// Locks that the thread of a block holds after a wait, 0 for none; in the top byte how often it has acquired
+    /// them since then, beside the first time.
     pub held: [[AtomicU64; HELD]; BLOCKS],
     /// Where the latest wait for a condition of the thread of a block returns to.
     pub conditions: [AtomicU64; BLOCKS],

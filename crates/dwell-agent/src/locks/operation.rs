@@ -111,6 +111,11 @@ impl Operation {
         )
     }
 
+    /// Whether it takes a read-write lock for reading.
+    pub fn is_read(self) -> bool {
+        matches!(self, Operation::Read | Operation::TryRead)
+    }
+
     /// Whether a way through libc that begins with this operation may come by another entry on its way: musl
     /// goes on by a jump from the plain function to its timed variant.
     pub fn goes_on_as(self, next: Operation) -> bool {
