@@ -6,7 +6,8 @@
  * another lock, mutex or read-write lock, which one thread has, a second one wants, and a third one in vain.
  * `blocks spins ROUNDS`: in each round one has a spin lock and two spin for it. `blocks gates ROUNDS`: four come to a
  * barrier, one after the other. `blocks units ROUNDS`: two wait for a semaphore, which is raised twice, and one gives
- * up. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
+ * up. `blocks heap ROUNDS`: turns with a mutex that `make_lock` made, `blocks copied ROUNDS` with one that nobody
+ * made by a call. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
  * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
  * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
@@ -79,12 +80,12 @@ static void hold(size_t me, unsigned long ns)
 		facts[me].longest_hold = ns;
 }
 
-/* Until when it is worth waiting. */
-static struct timespec patience(void)
+/* Until when it is worth waiting: so many times the usual. */
+static struct timespec patience(long times)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += PATIENCE;
+	until.tv_nsec += times * PATIENCE;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
@@ -92,25 +93,27 @@ static struct timespec patience(void)
 	return until;
 }
 
+static pthread_mutex_t *in_turn = &mutex;
+
 /* Stage 1: 0 has the mutex; 2: 1 is about to want it; 3: 2 is; 4: 3 is; 5: 3 has given up, 0 may let go. */
 static void turn(size_t me)
 {
 	unsigned long from;
 	switch (me) {
 	case 0:
-		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(in_turn);
 		stage = 1;
 		wait_for(5);
 		hold(me, FIRST_HOLD);
-		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(in_turn);
 		break;
 	case 3: {
 		wait_for(3);
 		pass_time(MS);
-		struct timespec until = patience();
+		struct timespec until = patience(1);
 		stage = 4;
 		from = now();
-		if (pthread_mutex_timedlock(&mutex, &until) != ETIMEDOUT)
+		if (pthread_mutex_timedlock(in_turn, &until) != ETIMEDOUT)
 			abort();
 		waited(me, from);
 		stage = 5;
@@ -122,10 +125,10 @@ static void turn(size_t me)
 			pass_time(MS);
 		stage = (int)me + 1;
 		from = now();
-		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(in_turn);
 		waited(me, from);
 		hold(me, me == 1 ? SECOND_HOLD : THIRD_HOLD);
-		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(in_turn);
 	}
 }
 
@@ -232,13 +235,7 @@ static void turn_with_units(size_t me)
 		break;
 	case 3: {
 		wait_for(2);
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		until.tv_nsec += PATIENCE;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
-		}
+		struct timespec until = patience(1);
 		from = now();
 		if (sem_timedwait(&units, &until) == 0 || errno != ETIMEDOUT)
 			abort();
@@ -281,15 +278,9 @@ static void turn_with_news(size_t me)
 		waited(me, told);
 		hold(me, SECOND_HOLD);
 	} else {
-		struct timespec until;
 		stage = 2;
-		clock_gettime(CLOCK_REALTIME, &until);
+		struct timespec until = patience(2);
 		unsigned long from = now() + 2 * PATIENCE;
-		until.tv_nsec += 2 * PATIENCE;
-		if (until.tv_nsec >= 1000000000) {
-			until.tv_sec++;
-			until.tv_nsec -= 1000000000;
-		}
 		if (pthread_cond_timedwait(&no_news, &mutex, &until) != ETIMEDOUT)
 			abort();
 		waited(me, from);
@@ -359,7 +350,7 @@ static void turn_in_a_life(size_t me)
 		release();
 	} else {
 		wait_for(2);
-		struct timespec until = patience();
+		struct timespec until = patience(1);
 		from = now();
 		if ((is_mutex() ? pthread_mutex_timedlock(&memory.mutex, &until) :
 				  pthread_rwlock_timedwrlock(&memory.shared, &until)) != ETIMEDOUT)
@@ -407,6 +398,30 @@ static void turns(void (*one)(size_t), void *lock)
 		       i ? "," : "", facts[i].tid, facts[i].waits, facts[i].waited, facts[i].longest_wait, facts[i].held,
 		       facts[i].longest_hold);
 	printf("]}\n");
+}
+
+__attribute__((noinline)) static pthread_mutex_t *make_lock(bool by_call)
+{
+	static const pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t *made = malloc(sizeof *made);
+	if (!by_call)
+		*made = plain;
+	else if (pthread_mutex_init(made, NULL) != 0)
+		abort();
+	return made;
+}
+
+/* One is made and destroyed before, at the same place. */
+static void turns_in_heap(bool by_call)
+{
+	pthread_mutex_t *before = make_lock(true);
+	if (pthread_mutex_destroy(before) != 0)
+		abort();
+	free(before);
+	in_turn = make_lock(by_call);
+	if (in_turn != before)
+		abort();
+	turns(turn, in_turn);
 }
 
 static void quiet(void)
@@ -578,6 +593,10 @@ int main(int argc, char **argv)
 			turns(turn_with_units, &units);
 		else if (strcmp(argv[1], "conditions") == 0)
 			turns(turn_with_news, &mutex);
+		else if (strcmp(argv[1], "heap") == 0)
+			turns_in_heap(true);
+		else if (strcmp(argv[1], "copied") == 0)
+			turns_in_heap(false);
 		else if (strcmp(argv[1], "quiet") == 0)
 			quiet();
 		else if (strcmp(argv[1], "reads") == 0)

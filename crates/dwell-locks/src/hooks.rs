@@ -104,6 +104,30 @@ pub(crate) const LEAVE_SPIN: Function = Function {
     ..plain("pthread_spin_unlock", dwell_agent::LEAVE_SPIN_OFFSET)
 };
 
+/// The functions that make a lock of their first argument, and the hook at their entry.
+pub(crate) const MAKES: ([&str; 5], Hook) = (
+    [
+        "pthread_mutex_init",
+        "pthread_rwlock_init",
+        "pthread_cond_init",
+        "pthread_barrier_init",
+        "sem_init",
+    ],
+    Hook::Call(dwell_agent::MAKES_OFFSET),
+);
+
+/// Those that destroy one.
+pub(crate) const DESTROYS: ([&str; 5], Hook) = (
+    [
+        "pthread_mutex_destroy",
+        "pthread_rwlock_destroy",
+        "pthread_cond_destroy",
+        "pthread_barrier_destroy",
+        "sem_destroy",
+    ],
+    Hook::Call(dwell_agent::DESTROYS_OFFSET),
+);
+
 /// What takes a mutex again at the end of a wait for a condition, in glibc; it has no name of its own.
 pub(crate) const RETAKE: Function = plain("pthread_cond_wait", dwell_agent::RETAKE_OFFSET);
 

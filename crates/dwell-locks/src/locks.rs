@@ -3,11 +3,12 @@ use crate::events::{Drained, Reader};
 use crate::hooks::{MUSL_WAITS, SPIN_ENTRY, SPIN_LOCK, SPINS};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
-use crate::wanted::{Wanted, is_retake};
+use crate::wanted::{Wanted, is_counted, is_retake};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
 use dwell_patch::plan::Place;
 use dwell_patch::process::{Module, Pause, Restored, Spot, modules};
 use dwell_patch::{Attachment, PatchError, Refusal};
+use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -82,6 +83,7 @@ impl Locks {
             head: bytes_of(&settings),
         };
         let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
+        let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);
         let missed = |spot: &Spot| {
             Some(Missed {
                 function: wanted.names[spot.probe],
@@ -91,7 +93,12 @@ impl Locks {
                 refusal: spot.refusal?,
             })
         };
-        let missed: Vec<Missed> = attachment.spots().iter().filter_map(missed).collect();
+        let missed: Vec<Missed> = attachment
+            .spots()
+            .iter()
+            .filter(counted)
+            .filter_map(missed)
+            .collect();
         let spin_hook = if libc == Libc::Musl {
             SPIN_ENTRY
         } else {
@@ -146,6 +153,19 @@ impl Locks {
     /// [`Locks::outlive_process`].
     pub fn snapshot(&self) -> Option<Snapshot> {
         read(&self.attachment)
+    }
+
+    /// Where calls return to that made locks, by the address of the lock: those that were not destroyed, and of very
+    /// many not all.
+    pub fn makers(&self) -> HashMap<u64, u64> {
+        let states = 0..self.attachment.states();
+        let of = |state| {
+            totals::makers(|offset, bytes| read_totals(&self.attachment, state, offset, bytes))
+        };
+        states
+            .filter_map(|state| of(state).ok())
+            .flatten()
+            .collect()
     }
 
     /// What was told of contended operations since the last time. What comes in the last instants before is

@@ -1,6 +1,7 @@
 //! Adds up what the agent has counted in a process.
 use dwell_agent::locks::layout::{
-    BLOCKS, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind, lock_of,
+    BLOCKS, MADE_BUCKETS, MADE_WAYS, Made, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind,
+    lock_of,
 };
 use std::collections::HashMap;
 use std::io;
@@ -217,6 +218,32 @@ impl Sums {
             *sum += count;
         }
     }
+}
+
+/// Where calls return to that made locks, of one state, by the address of the lock.
+pub(crate) fn makers(
+    memory: impl Fn(usize, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Vec<(u64, u64)>> {
+    const LEN: usize = MADE_BUCKETS * MADE_WAYS * size_of::<Made>();
+    // What is written meanwhile differs the second time.
+    let mut tables = [vec![0; LEN], vec![0; LEN]];
+    for table in &mut tables {
+        memory(offset_of!(Totals, made), table)?;
+    }
+    let [first, second] = tables.map(words);
+    let pairs = first.into_iter().zip(second).filter(|(a, b)| a == b);
+    let made = pairs.map(|([lock, caller], _)| (lock, caller));
+    Ok(made.filter(|(lock, _)| *lock > Made::CHANGING).collect())
+}
+
+/// Pairs of words.
+fn words(bytes: Vec<u8>) -> Vec<[u64; 2]> {
+    let (pairs, _) = bytes.as_chunks::<16>();
+    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap_or_default());
+    pairs
+        .iter()
+        .map(|pair| [word(&pair[..8]), word(&pair[8..])])
+        .collect()
 }
 
 /// The settings as the agent reads them.

@@ -1,6 +1,7 @@
 //! What to hook in a libc.
 use crate::hooks::{
-    FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, RETAKE, SPIN_LOCK, SPINS, UNLOCK,
+    DESTROYS, FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MAKES, RETAKE, SPIN_LOCK, SPINS,
+    UNLOCK,
 };
 use crate::inside::{retake, spin_loop};
 use crate::libc::Libc;
@@ -42,6 +43,11 @@ impl Wanted {
                 add(function.name, at, place, hook);
             }
         }
+        for (names, hook) in [MAKES, DESTROYS] {
+            for name in names {
+                add(name, FunctionAt::Name(name.to_owned()), Place::Entry, hook);
+            }
+        }
         if let Some(offset) = spin_loop {
             let at = FunctionAt::Name(SPIN_LOCK.to_owned());
             add(SPIN_LOCK, at, Place::Offset(offset), SPINS);
@@ -63,6 +69,11 @@ impl Wanted {
 /// Whether a probe is at what takes a mutex again after a wait for a condition: it alone has no name.
 pub(crate) fn is_retake(probe: &Probe) -> bool {
     matches!(probe.function, FunctionAt::Address(_))
+}
+
+/// Whether what passes a hook is counted.
+pub(crate) fn is_counted(probe: &Probe) -> bool {
+    probe.hook != MAKES.1 && probe.hook != DESTROYS.1
 }
 
 /// Where a function is hooked, and how.

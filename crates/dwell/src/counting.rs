@@ -5,7 +5,7 @@ use dwell_locks::{
     AtEntry, Drained, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Place, Snapshot,
 };
 use dwell_recording::meta::{CountedProcess, HeldThreads};
-use dwell_recording::rows::{LockRow, lock_kind};
+use dwell_recording::rows::{LockBlockRow, LockRow, block_part, lock_kind};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ struct Process {
     /// Number and last totals of each lock.
     known: HashMap<Key, (u32, LockTotal)>,
     following: Option<Following>,
+    /// Where calls returned to that made locks, by address, when that was looked up last.
+    makers: HashMap<u64, u64>,
 }
 
 /// Address and kind.
@@ -186,22 +188,25 @@ impl Process {
             counted,
             since_ns: clock_anchor().boottime_ns,
             known: HashMap::new(),
+            makers: HashMap::new(),
         }
     }
 
     /// Detaches, and hands the recorder what is left.
     fn let_go(&mut self, locks: Locks, recorder: &mut Recorder, next: &mut Next) {
+        self.makers = locks.makers();
         let (last, events) = self.detach(locks);
         if let Some(last) = last {
             recorder.append(self.rows(last, next));
         }
         self.take_in(&events, recorder, next);
-        if let Some(following) = self.following.take() {
+        if let Some(mut following) = self.following.take() {
             let now = clock_anchor().boottime_ns;
             let rows = self.with_numbers(recorder, next, |numbers, recorder| {
                 following.finish(now, recorder, numbers)
             });
             recorder.append(rows);
+            self.tell_makers(following.take_new(), recorder);
         }
     }
 
@@ -220,8 +225,31 @@ impl Process {
             let rows = self.with_numbers(recorder, next, |numbers, recorder| {
                 following.add(drained, recorder, numbers)
             });
+            let new = following.take_new();
             self.following = Some(following);
             recorder.append(rows);
+            self.tell_makers(new, recorder);
+        }
+    }
+
+    /// Tells who made locks that were waited for.
+    fn tell_makers(&mut self, locks: Vec<(u32, u64)>, recorder: &mut Recorder) {
+        if let Some(counted) = self.locks.as_ref().filter(|_| !locks.is_empty()) {
+            self.makers = counted.makers();
+        }
+        let process = self.counted.process;
+        for (lock, address) in locks {
+            recorder.name_word(process, address);
+            if let Some(returns_to) = self.makers.get(&address) {
+                let frame = recorder.frame_of_call(process, *returns_to);
+                recorder.append(vec![LockBlockRow {
+                    process,
+                    lock,
+                    part: block_part::MADE.into(),
+                    frame: Some(frame),
+                    ..LockBlockRow::default()
+                }]);
+            }
         }
     }
 

@@ -35,6 +35,12 @@ pub const CALL_WAYS: usize = 4;
 pub const WAITING_BITS: u32 = 12;
 /// Entries that tell of threads waiting.
 pub const WAITING: usize = 1 << WAITING_BITS;
+/// Logarithm of the number of buckets of locks that were made.
+pub const MADE_BITS: u32 = 12;
+/// Buckets of locks that were made.
+pub const MADE_BUCKETS: usize = 1 << MADE_BITS;
+/// Locks that were made, of a bucket that are kept: later ones replace others.
+pub const MADE_WAYS: usize = 4;
 /// Locks that a thread holds after a wait, and whose release is owed an event.
 pub const HELD: usize = 8;
 /// Logarithm of the number of events that are kept.
@@ -160,6 +166,21 @@ pub struct Call {
     pub since: AtomicU64,
 }
 
+/// A lock that was made by a call, and not destroyed since.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Made {
+    /// Its address; 0 when free, [`Made::CHANGING`] while it is written.
+    pub lock: AtomicU64,
+    /// Where the call returns to.
+    pub caller: AtomicU64,
+}
+
+impl Made {
+    /// No address of a lock.
+    pub const CHANGING: u64 = 1;
+}
+
 /// What an event tells: its top byte of `caller`.
 pub mod what {
     /// A thread wants a lock that is taken, and is going to wait.
@@ -257,6 +278,8 @@ pub struct Totals {
     /// Events that were begun: the number of the next one. It lies in the place of its number, modulo
     /// [`EVENTS`].
     pub begun: AtomicU64,
+    /// Locks that were made, by the hash of their address.
+    pub made: [[Made; MADE_WAYS]; MADE_BUCKETS],
     /// Other than 0 where a block was ever taken.
     pub taken: [AtomicU64; BLOCKS],
     /// What found no place in the shared table, by kind.
