@@ -259,13 +259,13 @@ static atomic_ulong told;
 /* Stage 1: 1 waits for news; 2: 2 does, in vain; then 0 has the mutex until both want it back. */
 static void turn_with_news(size_t me)
 {
-	enum { LONG_HOLD = 20 * MS };
+	enum { LONG_HOLD = 40 * MS, TIMES = 8 };
 	if (me == 3)
 		return;
 	wait_for(me == 0 ? 2 : (int)me - 1);
-	if (me == 0)
-		pass_time(MS);
-	pthread_mutex_lock(&mutex);
+	/* Nobody waits for it yet, however late the others go to sleep. */
+	while (pthread_mutex_trylock(&mutex) != 0)
+		pass_time(50000);
 	if (me == 0) {
 		told = now();
 		pthread_cond_signal(&news);
@@ -279,8 +279,8 @@ static void turn_with_news(size_t me)
 		hold(me, SECOND_HOLD);
 	} else {
 		stage = 2;
-		struct timespec until = patience(2);
-		unsigned long from = now() + 2 * PATIENCE;
+		struct timespec until = patience(TIMES);
+		unsigned long from = now() + TIMES * PATIENCE;
 		if (pthread_cond_timedwait(&no_news, &mutex, &until) != ETIMEDOUT)
 			abort();
 		waited(me, from);
