@@ -4,6 +4,10 @@
  * meanwhile and gives up. `blocks readers ROUNDS`: one has a read-write lock for writing, two come to read and do so
  * beside each other, a fourth one comes then to write. `blocks reborn ROUNDS`: in each round the same memory is
  * another lock, mutex or read-write lock, which one thread has, a second one wants, and a third one in vain.
+ * `blocks spins ROUNDS`: in each round one has a spin lock and two spin for it. `blocks gates ROUNDS`: four come to a
+ * barrier, one after the other. `blocks units ROUNDS`: two wait for a semaphore, which is raised twice, and one gives
+ * up. `blocks heap ROUNDS`: turns with a mutex that `make_lock` made, `blocks copied ROUNDS` with one that nobody
+ * made by a call. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
  * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
  * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
@@ -14,6 +18,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -75,12 +80,12 @@ static void hold(size_t me, unsigned long ns)
 		facts[me].longest_hold = ns;
 }
 
-/* Until when it is worth waiting. */
-static struct timespec patience(void)
+/* Until when it is worth waiting: so many times the usual. */
+static struct timespec patience(long times)
 {
 	struct timespec until;
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += PATIENCE;
+	until.tv_nsec += times * PATIENCE;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_sec++;
 		until.tv_nsec -= 1000000000;
@@ -88,25 +93,27 @@ static struct timespec patience(void)
 	return until;
 }
 
+static pthread_mutex_t *in_turn = &mutex;
+
 /* Stage 1: 0 has the mutex; 2: 1 is about to want it; 3: 2 is; 4: 3 is; 5: 3 has given up, 0 may let go. */
 static void turn(size_t me)
 {
 	unsigned long from;
 	switch (me) {
 	case 0:
-		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(in_turn);
 		stage = 1;
 		wait_for(5);
 		hold(me, FIRST_HOLD);
-		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(in_turn);
 		break;
 	case 3: {
 		wait_for(3);
 		pass_time(MS);
-		struct timespec until = patience();
+		struct timespec until = patience(1);
 		stage = 4;
 		from = now();
-		if (pthread_mutex_timedlock(&mutex, &until) != ETIMEDOUT)
+		if (pthread_mutex_timedlock(in_turn, &until) != ETIMEDOUT)
 			abort();
 		waited(me, from);
 		stage = 5;
@@ -118,10 +125,10 @@ static void turn(size_t me)
 			pass_time(MS);
 		stage = (int)me + 1;
 		from = now();
-		pthread_mutex_lock(&mutex);
+		pthread_mutex_lock(in_turn);
 		waited(me, from);
 		hold(me, me == 1 ? SECOND_HOLD : THIRD_HOLD);
-		pthread_mutex_unlock(&mutex);
+		pthread_mutex_unlock(in_turn);
 	}
 }
 
@@ -156,10 +163,130 @@ static void turn_to_read(size_t me)
 		from = now();
 		pthread_rwlock_rdlock(&shared);
 		waited(me, from);
+		/* The second one reads within reading. */
+		if (me == 2)
+			pthread_rwlock_rdlock(&shared);
 		reading++;
-		hold(me, me == 1 ? SECOND_HOLD : FIRST_HOLD);
+		hold(me, SECOND_HOLD);
+		if (me == 2) {
+			pthread_rwlock_unlock(&shared);
+			hold(me, SECOND_HOLD);
+		}
 		pthread_rwlock_unlock(&shared);
 	}
+}
+
+static pthread_spinlock_t spin;
+
+/* Stages as for readers. */
+static void turn_to_spin(size_t me)
+{
+	unsigned long from;
+	if (me == 3)
+		return;
+	wait_for((int)me);
+	if (me == 0) {
+		pthread_spin_lock(&spin);
+		stage = 1;
+		wait_for(3);
+		hold(me, FIRST_HOLD);
+	} else {
+		if (me == 2)
+			pass_time(MS);
+		stage = (int)me + 1;
+		from = now();
+		pthread_spin_lock(&spin);
+		waited(me, from);
+		hold(me, me == 1 ? SECOND_HOLD : THIRD_HOLD);
+	}
+	pthread_spin_unlock(&spin);
+}
+
+static pthread_barrier_t gate;
+
+/* Who comes last does not wait: glibc says who that is. */
+static void turn_at_a_gate(size_t me)
+{
+	pass_time(MS + me * SECOND_HOLD);
+	unsigned long from = now();
+	int result = pthread_barrier_wait(&gate);
+#ifdef __GLIBC__
+	if (result == PTHREAD_BARRIER_SERIAL_THREAD)
+		return;
+#endif
+	if (result != 0 && result != PTHREAD_BARRIER_SERIAL_THREAD)
+		abort();
+	waited(me, from);
+}
+
+static sem_t units;
+
+/* Stage 1: 1 is about to want one; 2: 2 is; 3: 3 has given up. */
+static void turn_with_units(size_t me)
+{
+	unsigned long from;
+	switch (me) {
+	case 0:
+		wait_for(3);
+		pass_time(FIRST_HOLD);
+		sem_post(&units);
+		pass_time(SECOND_HOLD);
+		sem_post(&units);
+		break;
+	case 3: {
+		wait_for(2);
+		struct timespec until = patience(1);
+		from = now();
+		if (sem_timedwait(&units, &until) == 0 || errno != ETIMEDOUT)
+			abort();
+		waited(me, from);
+		stage = 3;
+		break;
+	}
+	default:
+		wait_for((int)me - 1);
+		stage = (int)me;
+		from = now();
+		if (sem_wait(&units) != 0)
+			abort();
+		waited(me, from);
+	}
+}
+
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER, no_news = PTHREAD_COND_INITIALIZER;
+static atomic_ulong told;
+
+/* Stage 1: 1 waits for news; 2: 2 does, in vain; then 0 has the mutex until both want it back. */
+static void turn_with_news(size_t me)
+{
+	enum { LONG_HOLD = 40 * MS, TIMES = 8 };
+	if (me == 3)
+		return;
+	wait_for(me == 0 ? 2 : (int)me - 1);
+	/* Nobody waits for it yet, however late the others go to sleep. */
+	while (pthread_mutex_trylock(&mutex) != 0)
+		pass_time(50000);
+	if (me == 0) {
+		told = now();
+		pthread_cond_signal(&news);
+		hold(me, LONG_HOLD);
+	} else if (me == 1) {
+		stage = 1;
+		told = 0;
+		while (told == 0)
+			pthread_cond_wait(&news, &mutex);
+		waited(me, told);
+		hold(me, SECOND_HOLD);
+	} else {
+		stage = 2;
+		struct timespec until = patience(TIMES);
+		unsigned long from = now() + TIMES * PATIENCE;
+		if (pthread_cond_timedwait(&no_news, &mutex, &until) != ETIMEDOUT)
+			abort();
+		waited(me, from);
+		hold(me, THIRD_HOLD);
+	}
+	pthread_mutex_unlock(&mutex);
 }
 
 /* The same memory as one lock after the other. */
@@ -223,7 +350,7 @@ static void turn_in_a_life(size_t me)
 		release();
 	} else {
 		wait_for(2);
-		struct timespec until = patience();
+		struct timespec until = patience(1);
 		from = now();
 		if ((is_mutex() ? pthread_mutex_timedlock(&memory.mutex, &until) :
 				  pthread_rwlock_timedwrlock(&memory.shared, &until)) != ETIMEDOUT)
@@ -273,6 +400,30 @@ static void turns(void (*one)(size_t), void *lock)
 	printf("]}\n");
 }
 
+__attribute__((noinline)) static pthread_mutex_t *make_lock(bool by_call)
+{
+	static const pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER;
+	pthread_mutex_t *made = malloc(sizeof *made);
+	if (!by_call)
+		*made = plain;
+	else if (pthread_mutex_init(made, NULL) != 0)
+		abort();
+	return made;
+}
+
+/* One is made and destroyed before, at the same place. */
+static void turns_in_heap(bool by_call)
+{
+	pthread_mutex_t *before = make_lock(true);
+	if (pthread_mutex_destroy(before) != 0)
+		abort();
+	free(before);
+	in_turn = make_lock(by_call);
+	if (in_turn != before)
+		abort();
+	turns(turn, in_turn);
+}
+
 static void quiet(void)
 {
 	static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
@@ -309,6 +460,10 @@ static void quiet(void)
 		pthread_rwlock_unlock(&shared);
 		pthread_rwlock_wrlock(&shared);
 		pthread_rwlock_unlock(&shared);
+		pthread_spin_lock(&spin);
+		pthread_spin_unlock(&spin);
+		if (sem_post(&units) != 0 || sem_wait(&units) != 0)
+			abort();
 		if (i % 1000 == 0) {
 			struct timespec soon;
 			clock_gettime(CLOCK_REALTIME, &soon);
@@ -417,6 +572,9 @@ int main(int argc, char **argv)
 		return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	rounds = strtoul(argv[argc - 1], NULL, 10);
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	pthread_barrier_init(&gate, NULL, 4);
+	sem_init(&units, 0, 0);
 	printf("{}\n");
 	for (int command; (command = getchar()) != EOF && command != 'q';) {
 		if (command != 'r')
@@ -427,6 +585,18 @@ int main(int argc, char **argv)
 			turns(turn_to_read, &shared);
 		else if (strcmp(argv[1], "reborn") == 0)
 			turns(turn_in_a_life, &memory);
+		else if (strcmp(argv[1], "spins") == 0)
+			turns(turn_to_spin, (void *)&spin);
+		else if (strcmp(argv[1], "gates") == 0)
+			turns(turn_at_a_gate, &gate);
+		else if (strcmp(argv[1], "units") == 0)
+			turns(turn_with_units, &units);
+		else if (strcmp(argv[1], "conditions") == 0)
+			turns(turn_with_news, &mutex);
+		else if (strcmp(argv[1], "heap") == 0)
+			turns_in_heap(true);
+		else if (strcmp(argv[1], "copied") == 0)
+			turns_in_heap(false);
 		else if (strcmp(argv[1], "quiet") == 0)
 			quiet();
 		else if (strcmp(argv[1], "reads") == 0)

@@ -77,6 +77,10 @@ pub struct Registers {
     pub rax: u64,
 }
 
+/// Bytes between the registers that a stub saves elsewhere than at an entry or a return, and the stack of the
+/// code that it interrupts: the flags, and what that code may keep below its stack pointer.
+pub const KEPT_LEN: u64 = 8 + 128;
+
 /// Bits of a stack address below which all belong to one stripe: a thread's stack seldom spans many
 /// MiB, and stacks lie some MiB apart.
 pub const STRIPE_SHIFT: u32 = 20;

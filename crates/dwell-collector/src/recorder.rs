@@ -236,6 +236,11 @@ impl Recorder {
         self.state.frame_of_call(process, returns_to)
     }
 
+    /// Takes note of a word of a process, which gets the name of the variable it lies in.
+    pub fn name_word(&mut self, process: u32, address: u64) {
+        self.state.threads.futexes.id(process, address);
+    }
+
     /// Says how locks are counted.
     pub fn set_counted(&mut self, counted: Vec<CountedProcess>) {
         self.meta.counted = counted;

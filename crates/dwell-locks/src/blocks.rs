@@ -12,7 +12,8 @@
 //! it; nothing is counted up and down. What does not fit ends at the next such instant.
 //!
 //! A read-write lock names its writer (glibc); of its readers only those are known that waited or were waited for.
-//! Each of them has a hold of its own.
+//! Each of them has a hold of its own. A spin lock names nobody: who lets it go while somebody waits has had it.
+//! Semaphores and barriers belong to nobody, and have waits only.
 //!
 //! Memory may become another lock. Where that is of another sort, the old one is over; a mutex that
 //! follows a mutex says itself who holds it.
@@ -43,6 +44,8 @@ pub enum What {
     ReleasedToWait,
     /// It has the lock again after its wait for a condition.
     AcquiredAgain,
+    /// It did not wait after all.
+    Passed,
 }
 
 /// Nobody: what a lock that is free says of its owner.
@@ -261,6 +264,7 @@ impl Blocks {
             }
             What::GaveUp => self.end_wait(event, WaitEnd::GaveUp),
             What::AcquiredAgain => self.acquired(event),
+            What::Passed => self.passed(event),
             What::Released => self.released(event, HoldEnd::Released),
             What::ReleasedToWait => self.released(event, HoldEnd::ReleasedToWait),
         }
@@ -450,6 +454,20 @@ impl Blocks {
         self.finished.waits.push(waiting.end(until, end));
     }
 
+    /// What looked like a wait was none.
+    fn passed(&mut self, event: &Event) {
+        let Some(building) = self.open.get_mut(&event.lock) else {
+            return; // its attempt was lost
+        };
+        if let Some(waiting) = building.take_wait(event.thread) {
+            let block = &mut building.block;
+            block.waits -= 1;
+            let was_longest = block.longest_queue == waiting.wait.queue;
+            block.longest_queue -= u32::from(was_longest);
+            building.latest_ns = building.latest_ns.max(event.time_ns);
+        }
+    }
+
     fn acquired(&mut self, event: &Event) {
         let Some(building) = self.open.get_mut(&event.lock) else {
             return; // nobody waits any more
@@ -550,7 +568,10 @@ impl Blocks {
 
 /// Whether those who have a lock of this kind tell when they let go.
 fn has_owner(kind: Kind) -> bool {
-    matches!(Sort::of(kind), Sort::Mutex | Sort::ReadWrite)
+    matches!(
+        Sort::of(kind),
+        Sort::Mutex | Sort::ReadWrite | Sort::Other(Kind::Spin)
+    )
 }
 
 /// What cannot become one another while it is in use.
@@ -614,8 +635,8 @@ impl Building {
         if !has_owner(event.kind) {
             return;
         }
-        if Sort::of(event.kind) == Sort::ReadWrite && event.owner == 0 {
-            return; // readers have it, or a writer that musl does not name: who lets go will tell
+        if Sort::of(event.kind) != Sort::Mutex && event.owner == 0 {
+            return; // readers have it, or one that the lock does not name: who lets go will tell
         }
         let unknown = Current {
             hold: self.hold_of(0, event.kind),
@@ -733,10 +754,12 @@ impl Building {
 
     fn close(mut self, finished: &mut Finished) {
         finished.holds.append(&mut self.recent);
-        finished.blocks.push(Block {
-            end_ns: self.latest_ns,
-            ..self.block
-        });
+        if self.block.waits > 0 || self.block.holds > 0 {
+            finished.blocks.push(Block {
+                end_ns: self.latest_ns,
+                ..self.block
+            });
+        }
     }
 
     /// Hands over holds that no late release can be of.

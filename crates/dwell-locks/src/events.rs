@@ -177,6 +177,7 @@ fn event(clock: &Clock, [time, since, key, caller, threads]: Words) -> Option<Ev
             what::RELEASED => What::Released,
             what::RELEASED_TO_WAIT => What::ReleasedToWait,
             what::ACQUIRED_AGAIN => What::AcquiredAgain,
+            what::PASSED => What::Passed,
             _ => return None,
         },
         thread: threads as u32,

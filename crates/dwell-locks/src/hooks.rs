@@ -11,6 +11,8 @@ pub(crate) struct Function {
     quick: Option<(u64, u64)>,
     /// At its `ret`s, where it keeps its argument: its entry is left alone then.
     result: Option<u64>,
+    /// Where its entry cannot be hooked: at what every call passes instead.
+    passed: Option<u64>,
     /// Whether what it returns does not matter.
     is_release: bool,
 }
@@ -30,9 +32,16 @@ impl Function {
         self.is_release
     }
 
+    /// The hook at what every call passes, where the entry cannot be hooked.
+    pub fn passed(&self) -> Option<Hook> {
+        self.passed.map(Hook::Call)
+    }
+
     /// The hook at the `ret`s that needs none at the entry.
-    pub fn result(&self) -> Option<Hook> {
-        self.result.map(Hook::Call)
+    pub fn result(&self, libc: Libc) -> Option<Hook> {
+        // Of musl's, only the entry tells whether it waits.
+        let waits = libc == Libc::Musl && self.plain == dwell_agent::SPIN_OFFSET;
+        self.result.filter(|_| !waits).map(Hook::Call)
     }
 }
 
@@ -45,6 +54,7 @@ const fn quick(name: &'static str, plain: u64, glibc: u64, musl: u64) -> Functio
         plain,
         quick: Some((glibc, musl)),
         result: None,
+        passed: None,
         is_release: false,
     }
 }
@@ -55,6 +65,7 @@ const fn plain(name: &'static str, plain: u64) -> Function {
         plain,
         quick: None,
         result: None,
+        passed: None,
         is_release: false,
     }
 }
@@ -65,6 +76,7 @@ const fn short(name: &'static str, plain: u64, result: u64) -> Function {
         plain,
         quick: None,
         result: Some(result),
+        passed: None,
         is_release: false,
     }
 }
@@ -85,6 +97,46 @@ pub(crate) const LEAVE_LOCK: Function = Function {
     is_release: true,
     ..plain("pthread_rwlock_unlock", dwell_agent::LEAVE_LOCK_OFFSET)
 };
+
+/// The same for spin locks: hooked where it is seen who waits for them.
+pub(crate) const LEAVE_SPIN: Function = Function {
+    is_release: true,
+    ..plain("pthread_spin_unlock", dwell_agent::LEAVE_SPIN_OFFSET)
+};
+
+/// The functions that make a lock of their first argument, and the hook at their entry.
+pub(crate) const MAKES: ([&str; 5], Hook) = (
+    [
+        "pthread_mutex_init",
+        "pthread_rwlock_init",
+        "pthread_cond_init",
+        "pthread_barrier_init",
+        "sem_init",
+    ],
+    Hook::Call(dwell_agent::MAKES_OFFSET),
+);
+
+/// Those that destroy one.
+pub(crate) const DESTROYS: ([&str; 5], Hook) = (
+    [
+        "pthread_mutex_destroy",
+        "pthread_rwlock_destroy",
+        "pthread_cond_destroy",
+        "pthread_barrier_destroy",
+        "sem_destroy",
+    ],
+    Hook::Call(dwell_agent::DESTROYS_OFFSET),
+);
+
+/// What takes a mutex again at the end of a wait for a condition, in glibc; it has no name of its own.
+pub(crate) const RETAKE: Function = plain("pthread_cond_wait", dwell_agent::RETAKE_OFFSET);
+
+/// The function that takes a spin lock.
+pub(crate) const SPIN_LOCK: &str = "pthread_spin_lock";
+/// The hook at its entry, where that tells whether it waits.
+pub(crate) const SPIN_ENTRY: Hook = Hook::Inline(dwell_agent::SPIN_OFFSET);
+/// The hook in the loop in which glibc waits for a spin lock.
+pub(crate) const SPINS: Hook = Hook::Call(dwell_agent::SPINS_OFFSET);
 
 /// Every function that is hooked in any libc.
 pub(crate) const FUNCTIONS: [Function; 22] = {
@@ -107,11 +159,14 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
         plain("pthread_rwlock_rdlock", READ_OFFSET),
         plain("pthread_rwlock_timedrdlock", READ_OFFSET),
         plain("pthread_rwlock_clockrdlock", READ_OFFSET),
-        short(
-            "pthread_rwlock_tryrdlock",
-            TRYREAD_OFFSET,
-            RESULT_TRYREAD_OFFSET,
-        ),
+        Function {
+            passed: Some(TRYREAD_PASSES_OFFSET),
+            ..short(
+                "pthread_rwlock_tryrdlock",
+                TRYREAD_OFFSET,
+                RESULT_TRYREAD_OFFSET,
+            )
+        },
         plain("pthread_rwlock_wrlock", WRITE_OFFSET),
         plain("pthread_rwlock_timedwrlock", WRITE_OFFSET),
         plain("pthread_rwlock_clockwrlock", WRITE_OFFSET),
@@ -120,7 +175,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
             TRYWRITE_OFFSET,
             RESULT_TRYWRITE_OFFSET,
         ),
-        short("pthread_spin_lock", SPIN_OFFSET, RESULT_SPIN_OFFSET),
+        short(SPIN_LOCK, SPIN_OFFSET, RESULT_SPIN_OFFSET),
         short(
             "pthread_spin_trylock",
             TRYSPIN_OFFSET,

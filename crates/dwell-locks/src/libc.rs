@@ -23,15 +23,18 @@ const LOCK: &[u8] = b"pthread_mutex_lock";
 /// `lock cmpxchg %reg,(%rdi)` and `lock cmpxchg %reg,4(%rdi)`, without their last bytes.
 const LOCKED_CMPXCHG: [u8; 3] = [0xf0, 0x0f, 0xb1];
 /// The register of a ModRM byte does not matter.
-const MODRM_BUT_REGISTER: u8 = 0xc7;
+pub(crate) const MODRM_BUT_REGISTER: u8 = 0xc7;
 const AT_RDI: u8 = 0x07;
 const AT_RDI_PLUS: u8 = 0x47;
 /// The mask of a glibc mutex' kind, as it stands in an instruction.
-const GLIBC_MASK: [u8; 4] = 0x17fu32.to_le_bytes();
+pub(crate) const GLIBC_MASK: [u8; 4] = 0x17fu32.to_le_bytes();
 /// The word of a taken musl mutex, as it stands in an instruction.
 const MUSL_TAKEN: [u8; 4] = 16u32.to_le_bytes();
 /// The bits of a musl mutex that are its type: `and $15,%eax`, `test $15,%al` or `testb $15,(%rdi)`.
 const MUSL_TYPE: [&[u8]; 3] = [&[0x83, 0xe0, 0x0f], &[0xa8, 0x0f], &[0xf6, 0x07, 0x0f]];
+
+/// `mov %fs:…,%reg`, 32 bits, its first bytes.
+pub(crate) const LOAD_FROM_FS: [u8; 2] = [0x64, 0x8b];
 
 impl Libc {
     /// What a file is that defines the lock functions; none when it does not. Recognised by its code:
@@ -74,7 +77,6 @@ fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
 /// Where a glibc thread keeps its number: what the function loads from there makes it the mutex' owner.
 /// The agent compares it with the kernel's in every thread before it relies on it.
 fn tid_offset(code: &[u8]) -> Option<u64> {
-    const LOAD_FROM_FS: [u8; 2] = [0x64, 0x8b]; // mov %fs:…,%reg, 32 bits
     const ABSOLUTE: [u8; 2] = [0x04, 0x25]; // ModRM, but for the register, and SIB
     let mut loads = code.windows(8).filter_map(|c| {
         let is_load = c[..2] == LOAD_FROM_FS && [c[2] & MODRM_BUT_REGISTER, c[3]] == ABSOLUTE;

@@ -1,12 +1,14 @@
 //! Attaches to a process, reads, and lets go.
 use crate::events::{Drained, Reader};
-use crate::hooks::{FUNCTIONS, LEAVE, LEAVE_LOCK, MUSL_WAITS, UNLOCK};
+use crate::hooks::{MUSL_WAITS, SPIN_ENTRY, SPIN_LOCK, SPINS};
 use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
+use crate::wanted::{Wanted, is_counted, is_retake};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
-use dwell_patch::plan::{Place, keeps_first_argument};
-use dwell_patch::process::{FunctionAt, Module, Pause, Restored, modules};
-use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
+use dwell_patch::plan::Place;
+use dwell_patch::process::{Module, Pause, Restored, Spot, modules};
+use dwell_patch::{Attachment, PatchError, Refusal};
+use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
@@ -34,8 +36,8 @@ pub struct Missed {
     pub path: String,
     /// Stated address of the part.
     pub address: u64,
-    /// Whether it is the entry; otherwise, the returns.
-    pub is_entry: bool,
+    /// Which part.
+    pub place: Place,
     /// Why.
     pub refusal: Refusal,
 }
@@ -45,6 +47,7 @@ pub struct Locks {
     attachment: Attachment,
     libc: Libc,
     missed: Vec<Missed>,
+    sees_spinning: bool,
     events: Reader,
 }
 
@@ -55,33 +58,65 @@ impl Locks {
         let Some((module, libc)) = find(&modules) else {
             return Err(LocksError::NoFunctions(pid));
         };
-        let settings = settings(pid, module, libc)?;
-        let (names, probes) = probes(module, libc)?;
+        let wanted = Wanted::of(module, libc, true)?;
+        let locks = Locks::with(pid, module, libc, &wanted)?;
+        let is_retake_missed = |locks: &Locks| {
+            let mut spots = locks.attachment.spots().iter();
+            spots.any(|s| s.refusal.is_some() && is_retake(&wanted.probes[s.probe]))
+        };
+        if !is_retake_missed(&locks) {
+            return Ok(locks);
+        }
+        // Half of it would count wrongly: the end of the wait for the condition stands for it then.
+        locks.detach()?;
+        Locks::with(pid, module, libc, &Wanted::of(module, libc, false)?)
+    }
+
+    fn with(pid: i32, module: &Module, libc: Libc, wanted: &Wanted) -> Result<Locks, LocksError> {
+        let settings = Settings {
+            retakes: u64::from(wanted.has_retake()),
+            ..settings(pid, module, libc)?
+        };
         let state = dwell_patch::State {
             own_len: offset_of!(State, totals) as u64,
             shared_len: size_of::<Totals>() as u64,
             head: bytes_of(&settings),
         };
-        let attachment = Attachment::with_state(pid, &probes, &state)?;
-        let missed = attachment
+        let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
+        let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);
+        let missed = |spot: &Spot| {
+            Some(Missed {
+                function: wanted.names[spot.probe],
+                path: spot.path.clone(),
+                address: spot.function,
+                place: wanted.probes[spot.probe].place,
+                refusal: spot.refusal?,
+            })
+        };
+        let missed: Vec<Missed> = attachment
             .spots()
             .iter()
-            .filter_map(|spot| {
-                Some(Missed {
-                    function: names[spot.probe],
-                    path: spot.path.clone(),
-                    address: spot.function,
-                    is_entry: probes[spot.probe].place == Place::Entry,
-                    refusal: spot.refusal?,
-                })
-            })
+            .filter(counted)
+            .filter_map(missed)
             .collect();
+        let spin_hook = if libc == Libc::Musl {
+            SPIN_ENTRY
+        } else {
+            SPINS
+        };
         Ok(Locks {
             events: Reader::new(attachment.states()),
+            sees_spinning: wanted.probes.iter().any(|p| p.hook == spin_hook)
+                && !missed.iter().any(|m| m.function == SPIN_LOCK),
             attachment,
             libc,
             missed,
         })
+    }
+
+    /// Whether it is seen that a thread waits for a spin lock.
+    pub fn sees_spinning(&self) -> bool {
+        self.sees_spinning
     }
 
     /// Whose functions were hooked.
@@ -118,6 +153,19 @@ impl Locks {
     /// [`Locks::outlive_process`].
     pub fn snapshot(&self) -> Option<Snapshot> {
         read(&self.attachment)
+    }
+
+    /// Where calls return to that made locks, by the address of the lock: those that were not destroyed, and of very
+    /// many not all.
+    pub fn makers(&self) -> HashMap<u64, u64> {
+        let states = 0..self.attachment.states();
+        let of = |state| {
+            totals::makers(|offset, bytes| read_totals(&self.attachment, state, offset, bytes))
+        };
+        states
+            .filter_map(|state| of(state).ok())
+            .flatten()
+            .collect()
     }
 
     /// What was told of contended operations since the last time. What comes in the last instants before is
@@ -180,36 +228,6 @@ fn find(modules: &[Module]) -> Option<(&Module, Libc)> {
     let first = found.next()?;
     let is_better = |(module, _): &(&Module, Libc)| module.path().contains("/libpthread");
     Some(found.find(is_better).unwrap_or(first))
-}
-
-/// What to hook: a function's name for every probe.
-fn probes(module: &Module, libc: Libc) -> Result<(Vec<&'static str>, Vec<Probe>), PatchError> {
-    let image = module.image()?;
-    let mut names = Vec::new();
-    let mut probes = Vec::new();
-    let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
-    for function in FUNCTIONS.iter().chain(releases.into_iter().flatten()) {
-        let keeps = |_: &Hook| {
-            let symbols = image.symbols();
-            let mut named = symbols.filter(|s| s.name == function.name.as_bytes());
-            named.all(|s| keeps_first_argument(&image, s.address))
-        };
-        let hooks = match function.result().filter(keeps) {
-            Some(result) => vec![(Place::Rets, result)],
-            None if function.is_release() => vec![(Place::Entry, function.entry(libc))],
-            None => vec![(Place::Entry, function.entry(libc)), (Place::Rets, LEAVE)],
-        };
-        for (place, hook) in hooks {
-            names.push(function.name);
-            probes.push(Probe {
-                file: module.path().to_owned(),
-                function: FunctionAt::Name(function.name.to_owned()),
-                place,
-                hook,
-            });
-        }
-    }
-    Ok((names, probes))
 }
 
 fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchError> {

@@ -1,6 +1,7 @@
 //! Adds up what the agent has counted in a process.
 use dwell_agent::locks::layout::{
-    BLOCKS, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind, lock_of,
+    BLOCKS, MADE_BUCKETS, MADE_WAYS, Made, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind,
+    lock_of,
 };
 use std::collections::HashMap;
 use std::io;
@@ -219,11 +220,40 @@ impl Sums {
     }
 }
 
+/// Where calls return to that made locks, of one state, by the address of the lock.
+pub(crate) fn makers(
+    memory: impl Fn(usize, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Vec<(u64, u64)>> {
+    const LEN: usize = MADE_BUCKETS * MADE_WAYS * size_of::<Made>();
+    // What is written meanwhile differs the second time.
+    let mut tables = [vec![0; LEN], vec![0; LEN]];
+    for table in &mut tables {
+        memory(offset_of!(Totals, made), table)?;
+    }
+    let [first, second] = tables.map(words);
+    let pairs = first.into_iter().zip(second).filter(|(a, b)| a == b);
+    let made = pairs.map(|([lock, caller], _)| (lock, caller));
+    Ok(made.filter(|(lock, _)| *lock > Made::CHANGING).collect())
+}
+
+/// Pairs of words.
+fn words(bytes: Vec<u8>) -> Vec<[u64; 2]> {
+    let (pairs, _) = bytes.as_chunks::<16>();
+    let word = |half: &[u8]| u64::from_le_bytes(half.try_into().unwrap_or_default());
+    pairs
+        .iter()
+        .map(|pair| [word(&pair[..8]), word(&pair[8..])])
+        .collect()
+}
+
 /// The settings as the agent reads them.
 pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
     let head = [settings.libc, settings.tid_offset, settings.pid];
     let inside = settings.inside.iter().flatten();
-    let words = head.iter().chain(inside).chain([&settings.events]);
+    let words = head
+        .iter()
+        .chain(inside)
+        .chain([&settings.events, &settings.retakes]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -239,6 +269,7 @@ mod tests {
             pid: 3,
             inside: std::array::from_fn(|n| [4 + 2 * n as u64, 5 + 2 * n as u64]),
             events: 16,
+            retakes: 17,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

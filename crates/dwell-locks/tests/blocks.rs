@@ -760,3 +760,53 @@ fn a_lock_of_another_sort_begins_anew() {
     let blocks: Vec<_> = finished.blocks.iter().map(block).collect();
     assert_eq!(blocks, [(100, 200, false), (1000, 1200, true)]);
 }
+
+/// A spin lock says nothing of its owner: who lets it go while somebody waits has had it.
+#[test]
+fn a_spin_lock_was_whoever_s_let_it_go() {
+    let events = [
+        at(100, What::Attempt, Kind::Spin, 2, 0),
+        at(200, What::Attempt, Kind::Spin, 3, 0),
+        at(300, What::Released, Kind::Spin, 1, 0),
+        at(310, What::Acquired, Kind::Spin, 3, 200),
+        at(500, What::Released, Kind::Spin, 3, 0),
+        at(520, What::Acquired, Kind::Spin, 2, 100),
+        at(600, What::Released, Kind::Spin, 2, 0),
+    ];
+    let finished = built(&events, 2000);
+    let hold = |h: &Hold| (h.thread, h.since_ns, h.until_ns, h.blamed_ns);
+    let holds: Vec<_> = finished.holds.iter().map(hold).collect();
+    let expected = [
+        (1, None, Some(300), 300),
+        (3, Some(310), Some(500), 200),
+        (2, Some(520), Some(600), 0),
+    ];
+    assert_eq!(holds, expected);
+    let unclaimed: Vec<_> = finished.waits.iter().map(|w| w.unclaimed_ns).collect();
+    assert_eq!(unclaimed, [10, 20]);
+    assert!(finished.blocks.iter().all(|b| b.is_whole));
+}
+
+/// Who comes last to a barrier waits for nobody; one that only one thread comes to is no block.
+#[test]
+fn the_last_at_a_barrier_does_not_wait() {
+    let alone = [
+        at(10, What::Attempt, Kind::Barrier, 1, 0),
+        at(20, What::Passed, Kind::Barrier, 1, 10),
+    ];
+    assert_eq!(built(&alone, 2000), Finished::default());
+    let events = [
+        at(100, What::Attempt, Kind::Barrier, 1, 0),
+        at(300, What::Attempt, Kind::Barrier, 2, 0),
+        at(310, What::Passed, Kind::Barrier, 2, 300),
+        at(350, What::Acquired, Kind::Barrier, 1, 100),
+    ];
+    let finished = built(&events, 2000);
+    let wait = |w: &Wait| (w.thread, w.since_ns, w.until_ns, w.unclaimed_ns, w.end);
+    let waits: Vec<_> = finished.waits.iter().map(wait).collect();
+    assert_eq!(waits, [(1, 100, 350, 250, WaitEnd::Acquired)]);
+    let block = |b: &Block| (b.begin_ns, b.end_ns, b.waits, b.longest_queue, b.is_whole);
+    let blocks: Vec<_> = finished.blocks.iter().map(block).collect();
+    assert_eq!(blocks, [(100, 350, 1, 1, true)]);
+    assert!(finished.holds.is_empty());
+}

@@ -309,6 +309,8 @@ pub mod block_part {
     pub const HOLD: &str = "hold";
     /// A wait of a thread for the lock.
     pub const WAIT: &str = "wait";
+    /// No part of a block: the call that made the lock.
+    pub const MADE: &str = "made";
 }
 
 /// How a part of a block ended.

@@ -5,11 +5,12 @@ use std::fmt;
 use std::ops::Deref;
 
 /// Words that need no memory of their own.
-const KNOWN: [&str; 12] = [
+const KNOWN: [&str; 13] = [
     "",
     block_part::BLOCK,
     block_part::HOLD,
     block_part::WAIT,
+    block_part::MADE,
     block_end::FREE,
     block_end::RELEASED,
     block_end::CONDITION,

@@ -2,10 +2,10 @@
 use crate::following::{Following, Numbers, take_number};
 use dwell_collector::{Recorder, clock_anchor};
 use dwell_locks::{
-    AtEntry, Drained, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Snapshot,
+    AtEntry, Drained, Held, Kind, Libc, LockTotal, Locks, MutexType, Pause, Place, Snapshot,
 };
 use dwell_recording::meta::{CountedProcess, HeldThreads};
-use dwell_recording::rows::{LockRow, lock_kind};
+use dwell_recording::rows::{LockBlockRow, LockRow, block_part, lock_kind};
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -34,11 +34,15 @@ struct Next {
 struct Process {
     /// None when they cannot be counted.
     locks: Option<Locks>,
+    /// Whether it is known how often its spin locks were not free.
+    sees_spinning: bool,
     counted: CountedProcess,
     since_ns: u64,
     /// Number and last totals of each lock.
     known: HashMap<Key, (u32, LockTotal)>,
     following: Option<Following>,
+    /// Where calls returned to that made locks, by address, when that was looked up last.
+    makers: HashMap<u64, u64>,
 }
 
 /// Address and kind.
@@ -178,27 +182,31 @@ impl Process {
         };
         let follows = locks.is_some();
         Process {
+            sees_spinning: locks.as_ref().is_some_and(Locks::sees_spinning),
             locks,
             following: follows.then(|| Following::new(pid, counted.process)),
             counted,
             since_ns: clock_anchor().boottime_ns,
             known: HashMap::new(),
+            makers: HashMap::new(),
         }
     }
 
     /// Detaches, and hands the recorder what is left.
     fn let_go(&mut self, locks: Locks, recorder: &mut Recorder, next: &mut Next) {
+        self.makers = locks.makers();
         let (last, events) = self.detach(locks);
         if let Some(last) = last {
             recorder.append(self.rows(last, next));
         }
         self.take_in(&events, recorder, next);
-        if let Some(following) = self.following.take() {
+        if let Some(mut following) = self.following.take() {
             let now = clock_anchor().boottime_ns;
             let rows = self.with_numbers(recorder, next, |numbers, recorder| {
                 following.finish(now, recorder, numbers)
             });
             recorder.append(rows);
+            self.tell_makers(following.take_new(), recorder);
         }
     }
 
@@ -217,8 +225,31 @@ impl Process {
             let rows = self.with_numbers(recorder, next, |numbers, recorder| {
                 following.add(drained, recorder, numbers)
             });
+            let new = following.take_new();
             self.following = Some(following);
             recorder.append(rows);
+            self.tell_makers(new, recorder);
+        }
+    }
+
+    /// Tells who made locks that were waited for.
+    fn tell_makers(&mut self, locks: Vec<(u32, u64)>, recorder: &mut Recorder) {
+        if let Some(counted) = self.locks.as_ref().filter(|_| !locks.is_empty()) {
+            self.makers = counted.makers();
+        }
+        let process = self.counted.process;
+        for (lock, address) in locks {
+            recorder.name_word(process, address);
+            if let Some(returns_to) = self.makers.get(&address) {
+                let frame = recorder.frame_of_call(process, *returns_to);
+                recorder.append(vec![LockBlockRow {
+                    process,
+                    lock,
+                    part: block_part::MADE.into(),
+                    frame: Some(frame),
+                    ..LockBlockRow::default()
+                }]);
+            }
         }
     }
 
@@ -309,7 +340,7 @@ impl Process {
             process: self.counted.process,
             since_ns: self.since_ns,
             until_ns,
-            ..row(total, &self.counted.libc)
+            ..row(total, &self.counted.libc, self.sees_spinning)
         }
     }
 
@@ -361,7 +392,11 @@ fn held(pause: Pause) -> HeldThreads {
 fn missed(locks: &Locks) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for missed in locks.missed() {
-        let part = if missed.is_entry { "entry" } else { "returns" };
+        let part = match missed.place {
+            Place::Entry => "entry",
+            Place::Offset(_) => "waiting",
+            Place::Returns | Place::Rets => "returns",
+        };
         let text = format!(
             "{}, {part} of the part at {:#x}: {}",
             missed.function, missed.address, missed.refusal
@@ -381,7 +416,7 @@ fn name_of(libc: Libc) -> &'static str {
     }
 }
 
-fn row(total: &LockTotal, libc: &str) -> LockRow {
+fn row(total: &LockTotal, libc: &str, sees_spinning: bool) -> LockRow {
     let (kind, mutex_type) = match total.kind {
         Kind::Mutex { .. } => (lock_kind::MUTEX, mutex_type(total.kind)),
         Kind::UnknownMutex => (lock_kind::MUTEX, String::new()),
@@ -397,7 +432,7 @@ fn row(total: &LockTotal, libc: &str) -> LockRow {
         kind: kind.to_owned(),
         mutex_type,
         acquired: total.acquired,
-        contended: knows_contention(total.kind, libc).then_some(total.contended),
+        contended: knows_contention(total.kind, libc, sees_spinning).then_some(total.contended),
         try_fails: total.try_fails,
         timeouts: total.timeouts,
         nested: total.nested,
@@ -437,11 +472,11 @@ fn mutex_type(kind: Kind) -> String {
 
 /// Whether the agent sees that a lock of this kind is not free: of mutexes always, of others in the libcs
 /// whose words it knows.
-fn knows_contention(kind: Kind, libc: &str) -> bool {
+fn knows_contention(kind: Kind, libc: &str, sees_spinning: bool) -> bool {
     match kind {
         Kind::Mutex { .. } => true,
         Kind::Read | Kind::Write | Kind::Semaphore => libc != "unknown",
-        // Where spin locks are hooked, the attempt is over.
-        Kind::UnknownMutex | Kind::Spin | Kind::Condition | Kind::Barrier => false,
+        Kind::Spin => sees_spinning,
+        Kind::UnknownMutex | Kind::Condition | Kind::Barrier => false,
     }
 }

@@ -18,6 +18,10 @@ pub struct Following {
     frames: HashMap<u64, u32>,
     /// Threads that were gone when they were looked for last.
     gone: HashSet<u32>,
+    /// Locks that rows were made for; their numbers.
+    told: HashSet<u32>,
+    /// Those of them that are new, with their addresses.
+    new: Vec<(u32, u64)>,
     /// Up to when events were taken in, ns of CLOCK_BOOTTIME.
     until_ns: u64,
 }
@@ -46,6 +50,8 @@ impl Following {
             numbers: HashMap::new(),
             frames: HashMap::new(),
             gone: HashSet::new(),
+            told: HashSet::new(),
+            new: Vec::new(),
             until_ns: 0,
         }
     }
@@ -83,9 +89,14 @@ impl Following {
         self.gone = gone;
     }
 
-    /// Rows of all that is left at an instant.
+    /// Locks that had no row the last time, and their addresses.
+    pub fn take_new(&mut self) -> Vec<(u32, u64)> {
+        std::mem::take(&mut self.new)
+    }
+
+    /// Rows of all that is left at an instant. Nothing can be added any more.
     pub fn finish(
-        mut self,
+        &mut self,
         now_ns: u64,
         recorder: &mut Recorder,
         numbers: &mut Numbers<'_>,
@@ -138,10 +149,14 @@ impl Following {
     ) -> LockBlockRow {
         let number = self.numbers.entry(block);
         let number = number.or_insert_with(|| take_number(numbers.next_block));
+        let of = (numbers.lock)(lock, kind);
+        if self.told.insert(of) {
+            self.new.push((of, lock));
+        }
         LockBlockRow {
             block: *number,
             process: self.process,
-            lock: (numbers.lock)(lock, kind),
+            lock: of,
             ..row
         }
     }

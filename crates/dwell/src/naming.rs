@@ -144,7 +144,7 @@ pub fn name_tables(tables: &mut Tables) {
 }
 
 /// The stacks at which threads were seen running.
-fn running_stacks(tables: &Tables) -> impl Iterator<Item = &[u32]> {
+pub fn running_stacks(tables: &Tables) -> impl Iterator<Item = &[u32]> {
     let running = tables.samples.iter().filter(|s| s.state == state::RUNNING);
     let seen: HashSet<u32> = running.map(|s| s.stack).collect();
     let stacks = tables.stacks.iter();

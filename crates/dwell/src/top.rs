@@ -1,14 +1,17 @@
 //! `dwell top`: the answer of the last seconds, again and again.
 use crate::cli::TopArgs;
-use crate::{naming, terminal};
+use crate::naming::{self, running_stacks};
+use crate::spinning::Leaves;
+use crate::terminal;
 use dwell_collector::{
-    Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Recorder, Step,
-    Target, Unnamed,
+    Clock, DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Origin, Recorder,
+    Step, Target, Unnamed,
 };
 use dwell_recording::Tables;
 use dwell_recording::rows::{SymbolRow, ThreadRow};
 use dwell_report::Answer;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use dwell_symbols::Symbolizer;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -47,12 +50,13 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
             Step::Rows(rows) => {
                 window.add(*rows);
                 if Instant::now() >= next && !namer.busy {
-                    namer.ask(recorder.unnamed(&window.wanted()));
+                    let groups = recorder.unnamed(&window.wanted());
+                    namer.ask(groups, Leaves::of(running_stacks(&window.all)));
                 }
             }
         }
-        if let Some(symbols) = namer.answer() {
-            window.all.symbols.extend(symbols);
+        if let Some(named) = namer.answer() {
+            window.know(named);
             draw(&window.take())?;
             pictures += 1;
             if args.pictures.is_some_and(|n| pictures >= n) {
@@ -63,22 +67,34 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Frames that want a name, and the stacks that threads ran at.
+type Asked = (Vec<Unnamed>, Leaves);
+
+/// What was found out about frames.
+struct Named {
+    symbols: Vec<SymbolRow>,
+    /// Whether a thread that runs there only waits.
+    spinning: BTreeMap<u32, bool>,
+}
+
 /// Looks for names in a thread of its own: that can take seconds, in which the recorder has to go on.
 struct Namer {
-    requests: Sender<Vec<Unnamed>>,
-    answers: Receiver<Vec<SymbolRow>>,
+    requests: Sender<Asked>,
+    answers: Receiver<Named>,
     busy: bool,
 }
 
 impl Namer {
     fn start() -> Self {
-        let (requests, asked) = channel::<Vec<Unnamed>>();
+        let (requests, asked) = channel::<Asked>();
         let (found, answers) = channel();
         std::thread::spawn(move || {
             let mut symbolizer = naming::symbolizer();
-            for groups in asked {
-                let name = |group| naming::name_group(&mut symbolizer, group);
-                if found.send(groups.iter().flat_map(name).collect()).is_err() {
+            // What helps to wait there is judged by its callers, which may have been named before.
+            let mut of_kernel = Vec::new();
+            for (groups, leaves) in asked {
+                let named = name(&mut symbolizer, &mut of_kernel, &groups, leaves);
+                if found.send(named).is_err() {
                     break; // nobody waits for it any more
                 }
             }
@@ -90,14 +106,38 @@ impl Namer {
         }
     }
 
-    fn ask(&mut self, groups: Vec<Unnamed>) {
-        self.busy = self.requests.send(groups).is_ok();
+    fn ask(&mut self, groups: Vec<Unnamed>, leaves: Leaves) {
+        self.busy = self.requests.send((groups, leaves)).is_ok();
     }
 
-    fn answer(&mut self) -> Option<Vec<SymbolRow>> {
-        let symbols = self.answers.try_recv().ok()?;
+    fn answer(&mut self) -> Option<Named> {
+        let named = self.answers.try_recv().ok()?;
         self.busy = false;
-        Some(symbols)
+        Some(named)
+    }
+}
+
+/// Names frames and judges those of them that threads ran at. `of_kernel` are the kernel's names so far.
+fn name(
+    symbolizer: &mut Symbolizer,
+    of_kernel: &mut Vec<SymbolRow>,
+    groups: &[Unnamed],
+    mut leaves: Leaves,
+) -> Named {
+    let mut symbols = Vec::new();
+    for group in groups {
+        let names = naming::name_group(symbolizer, group);
+        if matches!(group.origin, Origin::Kernel) {
+            of_kernel.extend(names.iter().cloned());
+            leaves.judge(symbolizer, group, of_kernel);
+        } else {
+            leaves.judge(symbolizer, group, &names);
+        }
+        symbols.extend(names);
+    }
+    Named {
+        symbols,
+        spinning: leaves.spinning().clone(),
     }
 }
 
@@ -112,6 +152,8 @@ struct Window {
     before: HashMap<u32, ThreadRow>,
     threads: HashMap<u32, ThreadRow>,
     named: HashSet<u32>,
+    /// Frames that threads ran at, which were judged.
+    judged: HashSet<u32>,
     start_ns: u64,
 }
 
@@ -131,6 +173,19 @@ impl Window {
         all.samples.extend(rows.samples);
         all.slices.extend(rows.slices);
         all.meta = rows.meta;
+    }
+
+    /// Takes in what frames are called, and whether they spin. Each is asked for once as a frame, and once as
+    /// one that a thread ran at.
+    fn know(&mut self, named: Named) {
+        let known: HashSet<u32> = self.all.symbols.iter().map(|s| s.frame).collect();
+        let new = named.symbols.into_iter();
+        let new = new.filter(|s| !known.contains(&s.frame));
+        self.all.symbols.extend(new);
+        for frame in &mut self.all.frames {
+            let judged = named.spinning.get(&frame.frame).copied();
+            frame.spinning = judged.or(frame.spinning);
+        }
     }
 
     /// Frames of the heaviest stacks and of those who woke them, as far as they were not asked for yet.
@@ -154,8 +209,16 @@ impl Window {
         let wakers: Vec<u32> = woken.filter_map(|s| s.waker_stack).collect();
         wanted.extend(wakers);
         let stacks = self.all.stacks.iter().filter(|s| wanted.contains(&s.stack));
-        let frames = stacks.flat_map(|s| s.frames.iter().copied());
-        frames.filter(|&frame| self.named.insert(frame)).collect()
+        let frames = stacks.clone().flat_map(|s| s.frames.iter().copied());
+        let mut new: BTreeSet<u32> = frames.filter(|&frame| self.named.insert(frame)).collect();
+        let leaves = running_stacks(&self.all).filter_map(|frames| frames.last().copied());
+        let named = |leaf: &u32| self.named.contains(leaf);
+        new.extend(
+            leaves
+                .filter(named)
+                .filter(|&leaf| self.judged.insert(leaf)),
+        );
+        new
     }
 
     /// The tables of the time since the last picture; frames, stacks, names and sites are kept.

@@ -66,13 +66,20 @@ impl<'t> Rows<'t> {
         self.0.iter().copied().filter(move |r| r.part == part)
     }
 
-    /// The waits of a thread are as many and as long as it says.
+    /// The waits of a thread, which are as many as it says.
     #[track_caller]
-    fn check_waits(&self, truth: &Value, rounds: u64) {
+    fn waits_of(&self, truth: &Value) -> Vec<u64> {
         let tid = number(truth, "tid") as u32;
         let waits = self.of(block_part::WAIT).filter(|r| r.ns_tid == tid);
         let waits: Vec<u64> = waits.filter_map(lasted).collect();
         assert_eq!(waits.len() as u64, number(truth, "waits"));
+        waits
+    }
+
+    /// The waits of a thread are as many and as long as it says.
+    #[track_caller]
+    fn check_waits(&self, truth: &Value, rounds: u64) {
+        let waits = self.waits_of(truth);
         assert_near("waits", waits.iter().sum(), number(truth, "waited"), rounds);
         let longest = waits.iter().max().copied().unwrap_or(0);
         assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
@@ -82,6 +89,12 @@ impl<'t> Rows<'t> {
     #[track_caller]
     fn check_thread(&self, truth: &Value, rounds: u64, holds_count: u64) {
         self.check_waits(truth, rounds);
+        self.check_holds(truth, rounds, holds_count);
+    }
+
+    /// The holds of a thread are as many and as long as it says.
+    #[track_caller]
+    fn check_holds(&self, truth: &Value, rounds: u64, holds_count: u64) {
         let tid = number(truth, "tid") as u32;
         let holds = self.of(block_part::HOLD).filter(|r| r.ns_tid == tid);
         let holds: Vec<&LockBlockRow> = holds.collect();
@@ -93,15 +106,21 @@ impl<'t> Rows<'t> {
         }
     }
 
-    /// Blame and what is unclaimed are the waiting; little is unclaimed, but of waits that were given up for a
-    /// lock that does not name its owner.
+    /// Blame and what is unclaimed are the waiting; how long that was.
     #[track_caller]
-    fn check_blame(&self, names_owner: bool) {
+    fn check_sum(&self) -> u64 {
         let blamed: u64 = self.of(block_part::HOLD).map(|h| h.blamed_ns).sum();
         let unclaimed: u64 = self.of(block_part::WAIT).map(|w| w.unclaimed_ns).sum();
         let waited: u64 = self.of(block_part::WAIT).filter_map(lasted).sum();
         assert_eq!(blamed + unclaimed, waited);
         println!("blamed {blamed} ns, unclaimed {unclaimed} ns");
+        waited
+    }
+
+    /// The same; little is unclaimed, but of waits that were given up for a lock that does not name its owner.
+    #[track_caller]
+    fn check_blame(&self, names_owner: bool) {
+        let waited = self.check_sum();
         let is_known = |w: &&LockBlockRow| names_owner || w.end != block_end::GAVE_UP;
         let known = self.of(block_part::WAIT).filter(is_known);
         let unclaimed: u64 = known.map(|w| w.unclaimed_ns).sum();
@@ -205,8 +224,8 @@ fn waits_and_holds_of(program: &str, names_owner: bool) {
         panic!("{:?}", tables.meta.counted);
     };
     assert_eq!((counted.lost_events, counted.forgotten), (0, 0));
-    // Two that got the lock and one that did not; three releases.
-    assert_eq!(counted.events, ROUNDS * (2 + 2 + 2 + 3));
+    // Two that got the lock and one that did not; three releases; four at a barrier, three times.
+    assert_eq!(counted.events, ROUNDS * (2 + 2 + 2 + 3 + 3 * 4 * 2));
 }
 
 /// A writer, readers beside each other, and a writer who waits for both of them.
@@ -247,7 +266,8 @@ fn readers_and_writers_of(program: &str, names_owner: bool) {
     assert_eq!(blamed(3), 0);
     let lock = |kind: &str| tables.locks.iter().find(|l| l.kind == kind);
     let counts = |kind| lock(kind).map(|l| (l.acquired, l.contended));
-    assert_eq!(counts("read"), Some((2 * ROUNDS, Some(2 * ROUNDS))));
+    // One of the readers reads again before it lets go.
+    assert_eq!(counts("read"), Some((3 * ROUNDS, Some(2 * ROUNDS))));
     assert_eq!(counts("write"), Some((2 * ROUNDS, Some(ROUNDS))));
 }
 
@@ -261,6 +281,219 @@ fn readers_and_writers() {
 #[ignore = "needs root"]
 fn readers_and_writers_of_musl() {
     readers_and_writers_of("blocks-musl", false);
+}
+
+/// Records a program whose threads take turns at something, and what it says of them.
+fn turns_of(program: &str, what: &str, rounds: u64) -> (Tables, Value) {
+    let (tables, answer) = recorded(program, &[what, &rounds.to_string()]);
+    assert_eq!(tables.meta.counted[0].lost_events, 0);
+    (tables, answer)
+}
+
+/// The counts of the locks at the address that a program names: kind, acquired, contended.
+fn counts_at(tables: &Tables, answer: &Value) -> Vec<(String, u64, Option<u64>)> {
+    let address = address(answer);
+    let counts = |l: &LockRow| (l.kind.to_string(), l.acquired, l.contended);
+    let there = tables.locks.iter().filter(|l| l.address == address);
+    there.map(counts).collect()
+}
+
+/// A lock in the heap has the name of who made it; one that was made by no call of who wanted it first. A lock that
+/// was destroyed at the same place gives it none.
+fn locks_in_heap_of(program: &str) {
+    for (what, wanted) in [
+        ("heap", "made in make_lock"),
+        ("copied", "first wanted in turn"),
+    ] {
+        let (tables, answer) = turns_of(program, what, 10);
+        let lock = contended(&tables, &answer);
+        println!("{what}: {}", lock.name);
+        let (address, origin) = lock.name.split_once(' ').expect("an address and more");
+        assert_eq!(address, lock.address);
+        assert!(origin.starts_with(wanted), "{origin}");
+        if program == "blocks" && what == "heap" {
+            assert!(origin.contains(" at blocks.c:"), "{origin}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_made_a_lock_is_told() {
+    locks_in_heap_of("blocks");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_made_a_lock_is_told_in_musl() {
+    locks_in_heap_of("blocks-musl-static");
+}
+
+/// A variable has its own name, also when nobody slept for it.
+#[test]
+#[ignore = "needs root"]
+fn a_spin_lock_has_the_name_of_its_variable() {
+    let (tables, answer) = turns_of("blocks", "spins", 5);
+    assert_eq!(contended(&tables, &answer).name, "spin");
+}
+
+/// One has a spin lock and two spin for it: waits, holds and blame of the program's own account.
+fn spinning_of(program: &str) {
+    const ROUNDS: u64 = 40;
+    let (tables, answer) = turns_of(program, "spins", ROUNDS);
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    for truth in &threads[..3] {
+        rows.check_thread(truth, ROUNDS, ROUNDS);
+    }
+    let waited = rows.check_sum();
+    // One waited for as long as the first held it. Whoever has no processor when the lock is let go is kept
+    // waiting by nobody.
+    let first = number(&threads[0], "tid") as u32;
+    let mine = rows.of(block_part::HOLD).filter(|h| h.ns_tid == first);
+    let blamed: u64 = mine.map(|h| h.blamed_ns).sum();
+    let held = number(&threads[0], "held");
+    assert!(
+        blamed >= held - held / 100 && blamed <= waited,
+        "{blamed}, {held} held"
+    );
+    assert!(
+        rows.of(block_part::WAIT)
+            .all(|w| w.end == block_end::ACQUIRED)
+    );
+    let counted = ("spin".to_owned(), 3 * ROUNDS, Some(2 * ROUNDS));
+    assert_eq!(counts_at(&tables, &answer), [counted]);
+    assert_eq!(contended(&tables, &answer).wait.count, 2 * ROUNDS);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_spins_is_seen() {
+    spinning_of("blocks");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_spins_is_seen_in_musl() {
+    spinning_of("blocks-musl");
+}
+
+/// Four come to a barrier one after the other; the last of them does not wait.
+fn waiting_at_a_barrier_of(program: &str) {
+    const ROUNDS: u64 = 40;
+    let (tables, answer) = turns_of(program, "gates", ROUNDS);
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    for truth in threads {
+        rows.check_thread(truth, ROUNDS, 0);
+    }
+    // It belongs to nobody.
+    let unclaimed: u64 = rows.of(block_part::WAIT).map(|w| w.unclaimed_ns).sum();
+    let waited: u64 = rows.of(block_part::WAIT).filter_map(lasted).sum();
+    assert_eq!(unclaimed, waited);
+    assert_eq!(rows.of(block_part::BLOCK).count() as u64, ROUNDS);
+    assert_eq!(counts_at(&tables, &answer)[0].1, 4 * ROUNDS);
+    let lock = contended(&tables, &answer);
+    let waits = rows.of(block_part::WAIT).count() as u64;
+    assert_eq!((lock.wait.count, lock.unclaimed_ns), (waits, waited));
+    // Threads of musl wait on a word of their own, which lies on the stack of the first of them.
+    if program == "blocks" {
+        let wanted = ["pthread_barrier_wait", "turn_at_a_gate"];
+        assert_at(&lock.waiters[0].frames, &wanted);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_waits_at_a_barrier_is_seen() {
+    waiting_at_a_barrier_of("blocks");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_waits_at_a_barrier_is_seen_in_musl() {
+    waiting_at_a_barrier_of("blocks-musl");
+}
+
+/// Two wait for a semaphore until it is raised, one in vain.
+fn waiting_for_a_semaphore_of(program: &str) {
+    const ROUNDS: u64 = 40;
+    let (tables, answer) = turns_of(program, "units", ROUNDS);
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    for truth in threads {
+        rows.check_thread(truth, ROUNDS, 0);
+    }
+    let gave_up = rows
+        .of(block_part::WAIT)
+        .filter(|w| w.end == block_end::GAVE_UP);
+    assert_eq!(gave_up.count() as u64, ROUNDS);
+    let counted = ("semaphore".to_owned(), 2 * ROUNDS, Some(2 * ROUNDS));
+    assert_eq!(counts_at(&tables, &answer), [counted]);
+    let lock = contended(&tables, &answer);
+    assert_eq!((lock.wait.count, lock.gave_up), (3 * ROUNDS, ROUNDS));
+    assert_eq!(lock.wait.sum_ns, lock.unclaimed_ns);
+    assert_at(&lock.waiters[0].frames, &["sem_", "turn_with_units"]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_waits_for_a_semaphore_is_seen() {
+    waiting_for_a_semaphore_of("blocks");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_waits_for_a_semaphore_is_seen_in_musl() {
+    waiting_for_a_semaphore_of("blocks-musl");
+}
+
+/// One waits for a condition until it is told, one in vain; both find their mutex taken then, and have it later.
+fn mutexes_after_conditions_of(program: &str, names_owner: bool) {
+    const ROUNDS: u64 = 20;
+    let (tables, answer) = turns_of(program, "conditions", ROUNDS);
+    let rows = Rows::at(&tables, &answer);
+    let threads = answer["threads"].as_array().expect("threads");
+    for truth in &threads[..3] {
+        // The program cannot say how long it took it to wake up for the mutex.
+        let (waited, truly) = (rows.waits_of(truth).iter().sum(), number(truth, "waited"));
+        println!("waits: {waited} ns, by the program up to {truly} ns");
+        assert!(
+            (truly - truly / 20..=truly).contains(&waited),
+            "{waited}, not {truly}"
+        );
+        rows.check_holds(truth, ROUNDS, ROUNDS);
+    }
+    rows.check_blame(names_owner);
+    let first = number(&threads[0], "tid") as u32;
+    let owner = if names_owner { first } else { 0 };
+    for wait in rows.of(block_part::WAIT) {
+        assert_eq!(
+            (wait.owner_ns_tid, &*wait.end),
+            (owner, block_end::ACQUIRED)
+        );
+    }
+    assert_eq!(rows.of(block_part::BLOCK).count() as u64, ROUNDS);
+    // Three take it, two of them twice.
+    let counted = ("mutex".to_owned(), 5 * ROUNDS, Some(2 * ROUNDS));
+    assert_eq!(counts_at(&tables, &answer), [counted]);
+    let lock = contended(&tables, &answer);
+    assert_eq!(lock.hold.count, 2 * ROUNDS);
+    if names_owner {
+        assert_eq!(lock.wanted_by.as_deref(), Some("turn_with_news"));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_mutex_taken_again_after_a_condition() {
+    mutexes_after_conditions_of("blocks", true);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_mutex_taken_again_after_a_condition_in_musl() {
+    mutexes_after_conditions_of("blocks-musl", false);
 }
 
 /// The same memory as one lock after the other: no hold and no wait of one is of another.

@@ -7,6 +7,7 @@ use dwell_elf::ElfFile;
 use dwell_spin::Module;
 use stacks_support::*;
 use std::collections::{BTreeMap, HashMap};
+use std::process::Command;
 
 /// Frames of a stack, innermost first, that may be the loop: it may have called a function that is
 /// part of it.
@@ -224,4 +225,29 @@ fn a_recording_tells_spinning_from_computing() {
         assert!((found - truth).abs() <= error.max(0.02), "{}", told.name);
     }
     assert!(analysis.summary.closure_error < 0.001);
+}
+
+/// `dwell top` tells the same live: of the thread that spins, and not of the one that computes.
+#[test]
+#[ignore = "needs root and the test programs"]
+fn top_tells_spinning_from_computing() {
+    let target = Running::start(Command::new(program("spinlocks")).arg("30"));
+    let pid = target.pid().to_string();
+    let mut top = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let output = top
+        .args(["top", "-p", &pid, "-n", "2", "--interval", "3s"])
+        .output();
+    let output = output.expect("dwell starts");
+    drop(target);
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let of =
+        |thread: &str| -> Vec<&str> { text.lines().filter(|line| line.contains(thread)).collect() };
+    println!("{text}");
+    let (spinner, worker) = (of("spinner"), of("worker"));
+    assert!(spinner.iter().any(|line| line.contains("spin ")), "{text}");
+    assert!(
+        !worker.is_empty() && worker.iter().all(|line| !line.contains("spin ")),
+        "{text}"
+    );
 }

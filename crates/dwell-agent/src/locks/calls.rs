@@ -2,14 +2,14 @@
 //!
 //! A call is told from all others under way by the place of its return address. Those that never return
 //! (longjmp, cancellation) leave a note behind, which the next call at the same place replaces.
-use super::counters::{Counters, Event};
+use super::counters::{Counters, Event, own_block};
 use super::events;
-use super::layout::{CALL_BITS, Call, State, key_of, libc, place_of, what};
-use super::operation::{CONTENDED, EBUSY, EOWNERDEAD, Operation, Outcome};
+use super::layout::{CALL_BITS, Call, State, key_of, libc, lock_of, place_of, what};
+use super::operation::{CONTENDED, EBUSY, EOWNERDEAD, Operation, Outcome, SERIAL_THREAD};
 use super::release;
 use super::words::{is_nested, is_taken, kind_of, take_plain};
 use crate::count::owner_lives;
-use crate::layout::{Link, Registers};
+use crate::layout::{KEPT_LEN, Link, Registers};
 use core::sync::atomic::Ordering;
 
 /// What `dwell_enter` saves, lowest address first.
@@ -63,7 +63,12 @@ pub(super) unsafe extern "C" fn enter(
         unsafe { release::leave(state, lock, caller) };
         return 0;
     }
+    if operation == Operation::LeaveSpin {
+        release::leave_spin(state, lock, caller);
+        return 0;
+    }
     if operation == Operation::Condition {
+        note_condition(state, caller);
         // SAFETY: who waits for a condition holds the mutex, which the function is going to release.
         unsafe { release::unlock_to_wait(state, arguments_at.rsi, caller) };
     }
@@ -90,10 +95,15 @@ pub(super) unsafe extern "C" fn enter(
     }
     // SAFETY: as above.
     is_contended |= unsafe { is_taken(state, operation, lock) };
+    let is_retake = operation == Operation::Retake;
+    let caller = is_retake
+        .then(|| take_condition(state))
+        .flatten()
+        .unwrap_or(caller);
     let call = Noted {
         sp,
         key,
-        mutex: arguments_at.rsi,
+        detail: if is_retake { caller } else { arguments_at.rsi },
         operation: operation as u64 | if is_contended { CONTENDED } else { 0 },
         ..Noted::default()
     };
@@ -123,26 +133,37 @@ pub unsafe extern "C" fn dwell_agent_leave(
     let Some(operation) = Operation::of(call.operation) else {
         return;
     };
-    // SAFETY: at a `ret` the stack begins with the return address.
-    let caller = unsafe { *(sp as *const u64) };
+    let caller = match operation {
+        Operation::Retake => call.detail,
+        // SAFETY: at a `ret` the stack begins with the return address.
+        _ => unsafe { *(sp as *const u64) },
+    };
     let outcome = operation.outcome(result);
-    if operation == Operation::Condition && state.settings.libc == libc::GLIBC {
+    let settings = &state.settings;
+    if operation == Operation::Condition && settings.libc == libc::GLIBC && settings.retakes == 0 {
         // SAFETY: whoever waits for a condition holds the mutex when that is over.
-        unsafe { reacquired(state, call.mutex, outcome, caller) };
+        unsafe { reacquired(state, call.detail, outcome, caller) };
     }
     // SAFETY: the lock is held, so it is there.
     let is_nested = outcome == Outcome::Acquired
         && operation.is_mutex()
         && unsafe { is_nested(state.settings.libc, call.key) };
+    if operation.is_read() && outcome == Outcome::Acquired {
+        // Before it is noted that it holds the lock.
+        events::acquired_to_read(state, lock_of(call.key).0);
+    }
     if call.since != 0 {
         let what = match outcome {
             _ if is_nested => what::GAVE_UP,
             Outcome::Acquired if result == EOWNERDEAD => what::INHERITED,
+            Outcome::Acquired if is_last_at_barrier(state, operation, result) => what::PASSED,
             Outcome::Acquired => what::ACQUIRED,
             _ => what::GAVE_UP,
         };
         // SAFETY: as above.
         unsafe { events::end_wait(state, &call, what, caller) };
+    } else if operation == Operation::Retake && outcome == Outcome::Acquired && !is_nested {
+        events::acquired_again(state, call.key, caller);
     }
     let counters = Counters::of(state, call.key);
     match outcome {
@@ -157,6 +178,25 @@ pub unsafe extern "C" fn dwell_agent_leave(
         Outcome::TimedOut => counters.add(Event::TimedOut),
         Outcome::Nothing => {}
     }
+}
+
+/// Whether a result is that of the thread that was the last to come to a barrier. musl gives it to the first.
+fn is_last_at_barrier(state: &State, operation: Operation, result: i32) -> bool {
+    operation == Operation::Barrier && result == SERIAL_THREAD && state.settings.libc == libc::GLIBC
+}
+
+/// Remembers where the wait for a condition returns to that this thread begins.
+fn note_condition(state: &State, caller: u64) {
+    let place = own_block(state).and_then(|block| state.conditions.get(block));
+    if let Some(place) = place {
+        place.store(caller, Ordering::Relaxed);
+    }
+}
+
+/// Where the wait for a condition returns to that this thread ends, when that is known.
+fn take_condition(state: &State) -> Option<u64> {
+    let place = state.conditions.get(own_block(state)?)?;
+    Some(place.swap(0, Ordering::Relaxed)).filter(|caller| *caller != 0)
 }
 
 /// Whether this is a child of the process that dwell has attached to.
@@ -193,9 +233,19 @@ unsafe fn result(link: *const Link, registers: *mut Registers, operation: Operat
     }
     // SAFETY: no word of the lock is read for the kinds of locks that come here.
     let kind = unsafe { kind_of(state.settings.libc, operation, at.rdi) };
-    let counters = Counters::of(state, key_of(at.rdi, kind));
+    let key = key_of(at.rdi, kind);
+    let counters = Counters::of(state, key);
+    if operation == Operation::Spin && events::may_be_waited_for(state, at.rdi) {
+        // SAFETY: the lock has just been acquired.
+        unsafe { end_spinning(state, sp, key, &counters) };
+    }
     match operation.outcome(at.rax as i32) {
-        Outcome::Acquired => counters.add(Event::Acquired),
+        Outcome::Acquired => {
+            counters.add(Event::Acquired);
+            if operation.is_read() {
+                events::acquired_to_read(state, at.rdi);
+            }
+        }
         Outcome::Failed => counters.add(Event::Failed),
         Outcome::TimedOut | Outcome::Nothing => {}
     }
@@ -221,6 +271,91 @@ result_of!(dwell_agent_result_tryspin, TrySpin);
 result_of!(dwell_agent_result_tryread, TryRead);
 result_of!(dwell_agent_result_trywrite, TryWrite);
 result_of!(dwell_agent_result_trydown, TryDown);
+
+/// A turn of the loop in which glibc waits for a spin lock.
+///
+/// # Safety
+/// As [`passes`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_spins(link: *const Link, _: u64, registers: *mut Registers) {
+    // SAFETY: by contract.
+    unsafe { passes(link, registers, Operation::Spin, CONTENDED) }
+}
+
+/// What stands in for the entry of `pthread_rwlock_tryrdlock`, where that cannot be hooked.
+///
+/// # Safety
+/// As [`passes`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_tryread_passes(
+    link: *const Link,
+    _: u64,
+    registers: *mut Registers,
+) {
+    // SAFETY: by contract.
+    unsafe { passes(link, registers, Operation::TryRead, 0) }
+}
+
+/// A call of an operation passes an instruction, for the first time or again.
+///
+/// # Safety
+/// As [`dwell_agent_leave`], at an instruction where the function has its argument in rdi still and nothing on
+/// the stack.
+unsafe fn passes(
+    link: *const Link,
+    registers: *mut Registers,
+    operation: Operation,
+    contended: u64,
+) {
+    // SAFETY: by contract.
+    let (link, lock) = unsafe { (&*link, (*registers).rdi) };
+    // SAFETY: as in `enter`.
+    let state = unsafe { &*(link.state as *const State) };
+    let sp = registers as u64 + size_of::<Registers>() as u64 + KEPT_LEN;
+    // SAFETY: no word of the lock is read for the kinds of locks that come here.
+    let key = key_of(lock, unsafe {
+        kind_of(state.settings.libc, operation, lock)
+    });
+    let order = Ordering::Relaxed;
+    let is_mine = |c: &Call| c.sp.load(order) == sp && c.key.load(order) == key;
+    // SAFETY: the arena keeps its owner's word mapped.
+    let is_quiet = unsafe { !owner_lives(link.owner) } || is_child(state);
+    if is_quiet || bucket(state, sp).iter().any(is_mine) {
+        return;
+    }
+    let call = Noted {
+        sp,
+        key,
+        operation: operation as u64 | contended,
+        ..Noted::default()
+    };
+    // SAFETY: the lock is there, and the return address where the stack begins.
+    unsafe { note(state, &call, *(sp as *const u64)) };
+}
+
+/// A thread has a spin lock: it had waited for it, if that was noted.
+///
+/// # Safety
+/// It must hold the lock.
+unsafe fn end_spinning(state: &State, sp: u64, key: u64, counters: &Counters<'_>) {
+    let Some(call) = take_note(state, sp) else {
+        return;
+    };
+    if call.key != key {
+        // Of a call that never returned.
+        if call.since != 0 {
+            events::forget_wait(state, call.key);
+        }
+        return;
+    }
+    counters.add(Event::Contended);
+    if call.since != 0 {
+        // SAFETY: at a `ret` the stack begins with the return address.
+        let caller = unsafe { *(sp as *const u64) };
+        // SAFETY: by contract.
+        unsafe { events::end_wait(state, &call, what::ACQUIRED, caller) };
+    }
+}
 
 /// After a wait for a condition its mutex has been acquired anew, however the wait ended. musl does
 /// that by its own `pthread_mutex_lock`, which is hooked.
@@ -248,7 +383,8 @@ fn bucket(state: &State, sp: u64) -> &[Call] {
 pub(super) struct Noted {
     sp: u64,
     pub key: u64,
-    mutex: u64,
+    /// As in [`Call`].
+    detail: u64,
     operation: u64,
     /// As in [`Call`].
     pub since: u64,
@@ -289,7 +425,7 @@ unsafe fn note(state: &State, call: &Noted, caller: u64) {
         place.since.store(0, order);
     }
     place.key.store(call.key, order);
-    place.mutex.store(call.mutex, order);
+    place.detail.store(call.detail, order);
     place.operation.store(operation, order);
     if operation & CONTENDED != 0 && place.since.load(order) == 0 {
         // SAFETY: by contract.
@@ -305,7 +441,7 @@ fn take_note(state: &State, sp: u64) -> Option<Noted> {
     let noted = Noted {
         sp,
         key: found.key.load(order),
-        mutex: found.mutex.load(order),
+        detail: found.detail.load(order),
         operation: found.operation.load(order),
         since: found.since.load(order),
     };

@@ -24,9 +24,9 @@ fn is_mutex(kind: u64) -> bool {
     kind < kind::MUTEX
 }
 
-/// Whether a read-write lock has this kind.
-fn is_read_write(kind: u64) -> bool {
-    matches!(kind, kind::READ | kind::WRITE)
+/// Whether a lock of this kind has an owner, and nothing in it that makes its release come to us.
+fn is_silent(kind: u64) -> bool {
+    matches!(kind, kind::READ | kind::WRITE | kind::SPIN)
 }
 
 /// Says that this thread is going to wait for a lock; since when, or 0 when no events are written.
@@ -69,9 +69,8 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
     let (lock, kind) = lock_of(call.key);
     let mut owner = 0;
     let mut waits_on = false;
-    if is_read_write(kind) {
-        // Nothing in the lock makes its release come to us: who waited for it is one whom its release
-        // concerns until it has let go itself.
+    if is_silent(kind) {
+        // Who waited for it is one whom its release concerns until it has let go itself.
         waits_on = what == what::ACQUIRED && hold(state, lock);
         if what == what::GAVE_UP {
             // SAFETY: by contract.
@@ -140,8 +139,11 @@ pub(super) fn is_told(state: &State, lock: u64) -> bool {
     held || is_waited_for(state, lock) || is_owed(state, lock)
 }
 
-/// The same of a read-write lock.
+/// The same of a read-write lock or a spin lock.
 pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
+    if leaves_once(state, lock) {
+        return false;
+    }
     let held = let_go(state, lock);
     if held {
         subtract(&state.waiting, lock);
@@ -188,6 +190,11 @@ fn is_owed(state: &State, lock: u64) -> bool {
         && owed.compare_exchange(to, 0, order, order).is_ok()
 }
 
+/// Whether somebody may be noted to wait for a lock: sure only where events are written.
+pub(super) fn may_be_waited_for(state: &State, lock: u64) -> bool {
+    state.settings.events == 0 || is_waited_for(state, lock)
+}
+
 fn is_waited_for(state: &State, lock: u64) -> bool {
     entry(&state.waiting, lock).is_some_and(|n| n.load(Ordering::SeqCst) != 0)
 }
@@ -211,12 +218,12 @@ fn subtract(table: &[AtomicU32], lock: u64) {
 /// Notes that this thread holds a lock after a wait. Who has no place for it leaves a note for the next
 /// release, whoever makes it. Whether it was noted and had not been before.
 fn hold(state: &State, lock: u64) -> bool {
-    let held = own_block(state).and_then(|block| state.held.get(block));
-    let is = |wanted: u64| move |h: &&AtomicU64| h.load(Ordering::Relaxed) == wanted;
-    if held.is_some_and(|held| held.iter().any(|h| is(lock)(&h))) {
+    if held_entry(state, lock).is_some() {
         return false;
     }
-    let free = held.and_then(|held| held.iter().find(is(0)));
+    let free = held_by_me(state)
+        .iter()
+        .find(|h| h.load(Ordering::Relaxed) == 0);
     match free {
         Some(free) => free.store(lock, Ordering::Relaxed),
         None => owe(state, lock, own_number(state)),
@@ -224,12 +231,45 @@ fn hold(state: &State, lock: u64) -> bool {
     free.is_some()
 }
 
+/// A thread has acquired a read-write lock for reading: maybe it reads already, after a wait.
+pub(super) fn acquired_to_read(state: &State, lock: u64) {
+    if state.settings.events != 0
+        && is_waited_for(state, lock)
+        && let Some(mine) = held_entry(state, lock)
+    {
+        let deeper = mine.load(Ordering::Relaxed).saturating_add(1 << KIND_SHIFT);
+        mine.store(deeper, Ordering::Relaxed);
+    }
+}
+
+/// Whether this thread holds a lock after a wait, and will do so after the next release as well.
+fn leaves_once(state: &State, lock: u64) -> bool {
+    let mine = held_entry(state, lock);
+    mine.is_some_and(|mine| {
+        let held = mine.load(Ordering::Relaxed);
+        let is_deep = held >> KIND_SHIFT != 0;
+        if is_deep {
+            mine.store(held - (1 << KIND_SHIFT), Ordering::Relaxed);
+        }
+        is_deep
+    })
+}
+
 /// Whether this thread held a lock after a wait. It does no more.
 fn let_go(state: &State, lock: u64) -> bool {
-    let held = own_block(state).and_then(|block| state.held.get(block));
-    let mine = held.and_then(|held| held.iter().find(|h| h.load(Ordering::Relaxed) == lock));
+    let mine = held_entry(state, lock);
     mine.inspect(|mine| mine.store(0, Ordering::Relaxed))
         .is_some()
+}
+
+fn held_by_me(state: &State) -> &[AtomicU64] {
+    let held = own_block(state).and_then(|block| state.held.get(block));
+    held.map_or(&[], |held| held.as_slice())
+}
+
+fn held_entry(state: &State, lock: u64) -> Option<&AtomicU64> {
+    let is_it = |h: &&AtomicU64| lock_of(h.load(Ordering::Relaxed)).0 == lock;
+    held_by_me(state).iter().find(is_it)
 }
 
 /// Writes an event, and with it the number of this thread.

@@ -35,6 +35,12 @@ pub const CALL_WAYS: usize = 4;
 pub const WAITING_BITS: u32 = 12;
 /// Entries that tell of threads waiting.
 pub const WAITING: usize = 1 << WAITING_BITS;
+/// Logarithm of the number of buckets of locks that were made.
+pub const MADE_BITS: u32 = 12;
+/// Buckets of locks that were made.
+pub const MADE_BUCKETS: usize = 1 << MADE_BITS;
+/// Locks that were made, of a bucket that are kept: later ones replace others.
+pub const MADE_WAYS: usize = 4;
 /// Locks that a thread holds after a wait, and whose release is owed an event.
 pub const HELD: usize = 8;
 /// Logarithm of the number of events that are kept.
@@ -107,6 +113,8 @@ pub struct Settings {
     pub inside: [[u64; 2]; INSIDE],
     /// Whether contended operations write events: 1, or 0.
     pub events: u64,
+    /// Whether what takes a mutex again after a wait for a condition is hooked: 1, or 0.
+    pub retakes: u64,
 }
 
 /// A lock in a thread's block.
@@ -149,13 +157,28 @@ pub struct Call {
     pub sp: AtomicU64,
     /// Its lock.
     pub key: AtomicU64,
-    /// The mutex of a wait for a condition.
-    pub mutex: AtomicU64,
+    /// The mutex of a wait for a condition; where such a wait returns to, of taking its mutex again.
+    pub detail: AtomicU64,
     /// The operation, as the entry said.
     pub operation: AtomicU64,
     /// When it found the lock taken, in ticks of the time stamp counter; 0 when it did not, or when no
     /// events are written.
     pub since: AtomicU64,
+}
+
+/// A lock that was made by a call, and not destroyed since.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Made {
+    /// Its address; 0 when free, [`Made::CHANGING`] while it is written.
+    pub lock: AtomicU64,
+    /// Where the call returns to.
+    pub caller: AtomicU64,
+}
+
+impl Made {
+    /// No address of a lock.
+    pub const CHANGING: u64 = 1;
 }
 
 /// What an event tells: its top byte of `caller`.
@@ -172,9 +195,11 @@ pub mod what {
     pub const RELEASED: u64 = 5;
     /// The same, to wait for a condition.
     pub const RELEASED_TO_WAIT: u64 = 6;
-    /// A thread has the lock again after a wait for a condition, while others wait for the lock. How long
-    /// it waited for the lock itself is not known.
+    /// A thread has the lock again after a wait for a condition, while others wait for the lock. It found it
+    /// free, or how long it waited for the lock itself is not known.
     pub const ACQUIRED_AGAIN: u64 = 7;
+    /// A thread did not wait after all: it was the last to come to a barrier.
+    pub const PASSED: u64 = 8;
 }
 
 /// A contended operation. Its words but the seal are plain data in this order.
@@ -226,14 +251,17 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
-    /// How many threads wait for a lock, by the hash of its address; and of read-write locks, how many hold
+    /// How many threads wait for a lock, by the hash of its address; and of read-write and spin locks, how many hold
     /// one after a wait.
     pub waiting: [AtomicU32; WAITING],
     /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
     /// hash; all bits for an owner that is not known.
     pub owed: [AtomicU32; WAITING],
-    /// Locks that the thread of a block holds after a wait, 0 for none.
+    /// Locks that the thread of a block holds after a wait, 0 for none; in the top byte how often it has acquired
+    /// them since then, beside the first time.
     pub held: [[AtomicU64; HELD]; BLOCKS],
+    /// Where the latest wait for a condition of the thread of a block returns to.
+    pub conditions: [AtomicU64; BLOCKS],
     /// What was counted.
     pub totals: Totals,
 }
@@ -250,6 +278,8 @@ pub struct Totals {
     /// Events that were begun: the number of the next one. It lies in the place of its number, modulo
     /// [`EVENTS`].
     pub begun: AtomicU64,
+    /// Locks that were made, by the hash of their address.
+    pub made: [[Made; MADE_WAYS]; MADE_BUCKETS],
     /// Other than 0 where a block was ever taken.
     pub taken: [AtomicU64; BLOCKS],
     /// What found no place in the shared table, by kind.

@@ -2,13 +2,14 @@
 //!
 //! `entries` is what runs at the entry of a hooked function; `calls` follows the calls that go on into
 //! the real one until they return; `release` is what a release that somebody may wait for comes to;
-//! `counters` is where counts are, `events` where the events of contended operations are; `words` knows the
+//! `made` notes who made a lock; `counters` is where counts are, `events` where the events of contended operations are; `words` knows the
 //! locks of the libcs; `operation` knows what results mean.
 mod calls;
 mod counters;
 mod entries;
 mod events;
 pub mod layout;
+mod made;
 pub mod operation;
 mod release;
 mod words;

@@ -34,12 +34,16 @@ pub enum Operation {
     Unlock,
     /// `pthread_rwlock_unlock`
     Leave,
+    /// `pthread_spin_unlock`
+    LeaveSpin,
+    /// What takes the mutex again at the end of a wait for a condition, in glibc
+    Retake,
 }
 
 /// Set beside the number of an operation whose lock was not free when it came.
 pub const CONTENDED: u64 = 1 << 8;
 
-const ALL: [Operation; 15] = [
+const ALL: [Operation; 17] = [
     Operation::Lock,
     Operation::TryLock,
     Operation::TimedLock,
@@ -55,6 +59,8 @@ const ALL: [Operation; 15] = [
     Operation::TryDown,
     Operation::Unlock,
     Operation::Leave,
+    Operation::LeaveSpin,
+    Operation::Retake,
 ];
 
 /// What became of a call.
@@ -77,7 +83,7 @@ pub(super) const EBUSY: i32 = 16;
 const ETIMEDOUT: i32 = 110;
 pub(super) const EOWNERDEAD: i32 = 130;
 /// What a barrier tells one of those who pass.
-const SERIAL_THREAD: i32 = -1;
+pub(super) const SERIAL_THREAD: i32 = -1;
 
 impl Operation {
     /// The operation of a number.
@@ -101,8 +107,13 @@ impl Operation {
     pub fn is_mutex(self) -> bool {
         matches!(
             self,
-            Operation::Lock | Operation::TryLock | Operation::TimedLock
+            Operation::Lock | Operation::TryLock | Operation::TimedLock | Operation::Retake
         )
+    }
+
+    /// Whether it takes a read-write lock for reading.
+    pub fn is_read(self) -> bool {
+        matches!(self, Operation::Read | Operation::TryRead)
     }
 
     /// Whether a way through libc that begins with this operation may come by another entry on its way: musl
@@ -118,7 +129,7 @@ impl Operation {
     /// What a result means.
     pub fn outcome(self, result: i32) -> Outcome {
         match (self, result) {
-            (Operation::Unlock | Operation::Leave, _) => Outcome::Nothing,
+            (Operation::Unlock | Operation::Leave | Operation::LeaveSpin, _) => Outcome::Nothing,
             (_, 0) | (Operation::Barrier, SERIAL_THREAD) => Outcome::Acquired,
             // A robust mutex whose owner has died is acquired nevertheless.
             (_, EOWNERDEAD) if self.is_mutex() => Outcome::Acquired,

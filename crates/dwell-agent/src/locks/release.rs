@@ -1,4 +1,4 @@
-//! Releases of mutexes and read-write locks that somebody waits for, or may wait for.
+//! Releases of mutexes, read-write locks and spin locks that somebody waits for, or may wait for.
 //!
 //! A plain mutex is released by `entries`, as libc would do it; what comes here after that has released it
 //! already and never looks at it again: it may be gone. Mutexes with an owner and a plain word are released
@@ -155,6 +155,14 @@ pub(super) unsafe fn leave(state: &State, lock: u64, caller: u64) {
             false => kind::READ,
         };
         events::released(state, now(), key_of(lock, kind), what::RELEASED, caller);
+    }
+}
+
+/// A spin lock is going to be let go, which somebody may wait for.
+pub(super) fn leave_spin(state: &State, lock: u64, caller: u64) {
+    if state.settings.events != 0 && events::is_leaving_told(state, lock) {
+        let key = key_of(lock, kind::SPIN);
+        events::released(state, now(), key, what::RELEASED, caller);
     }
 }
 

@@ -51,11 +51,15 @@ pub(super) unsafe fn kind_of(whose: u64, operation: Operation, lock: u64) -> u64
         // A release does not tell which; nothing is counted for it.
         Operation::Read | Operation::TryRead | Operation::Leave => kind::READ,
         Operation::Write | Operation::TryWrite => kind::WRITE,
-        Operation::Spin | Operation::TrySpin => kind::SPIN,
+        Operation::Spin | Operation::TrySpin | Operation::LeaveSpin => kind::SPIN,
         Operation::Condition => kind::CONDITION,
         Operation::Barrier => kind::BARRIER,
         Operation::Down | Operation::TryDown => kind::SEMAPHORE,
-        Operation::Lock | Operation::TryLock | Operation::TimedLock | Operation::Unlock => {
+        Operation::Lock
+        | Operation::TryLock
+        | Operation::TimedLock
+        | Operation::Unlock
+        | Operation::Retake => {
             match whose {
                 libc::GLIBC => {
                     // SAFETY: by contract; the layout is part of glibc's ABI.
@@ -129,7 +133,7 @@ pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) ->
     // SAFETY: by contract; the layouts are part of the libcs' ABIs.
     unsafe {
         match operation {
-            Operation::Lock | Operation::TimedLock if is_glibc => {
+            Operation::Lock | Operation::TimedLock | Operation::Retake if is_glibc => {
                 let is_mine =
                     settings.tid_offset != 0 && word(lock + 8) == tid_by_libc(settings.tid_offset);
                 word(lock) != 0 && !is_mine
@@ -142,7 +146,10 @@ pub(super) unsafe fn is_taken(state: &State, operation: Operation, lock: u64) ->
             Operation::Write if is_glibc => word(lock) & 2 != 0 || word(lock) >> 3 != 0,
             Operation::Read if is_musl => word(lock) & MUSL_HOLDERS == MUSL_HOLDERS,
             Operation::Write if is_musl => word(lock) & MUSL_HOLDERS != 0,
-            Operation::Spin if is_glibc => word(lock) != 1,
+            // Of glibc's, a turn of the loop that waits tells it.
+            Operation::Spin if is_musl => word(lock) != 0,
+            // Who comes last knows it only afterwards.
+            Operation::Barrier => is_glibc || is_musl,
             Operation::Down if is_glibc => word(lock) == 0,
             // Less than none, before musl 1.2.4: somebody waits.
             Operation::Down if is_musl => {

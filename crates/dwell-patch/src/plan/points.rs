@@ -1,6 +1,9 @@
 //! A wanted place as instructions of its function.
 use super::{Function, Image, Place, Refusal, Request};
-use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
+use dwell_agent::layout::JUMP_LEN;
+use iced_x86::{
+    FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
+};
 use std::collections::BTreeSet;
 
 /// Functions that one leads to by jumps at most: more than real ones do.
@@ -77,6 +80,42 @@ pub fn keeps_first_argument(image: &Image<'_>, function: u64) -> bool {
         let code = image.function(part).and_then(|f| image.decode(f));
         code.is_ok_and(|code| code.iter().all(&mut keeps))
     })
+}
+
+/// Where the function's own jumps lead into the bytes at its entry: how many bytes from its start the first
+/// instruction is that can be overwritten instead and that every call passes, maybe more than once. None where
+/// the stack, or the first argument in rdi, is another by then.
+pub fn past_entry(image: &Image<'_>, function: u64) -> Option<u32> {
+    let function = image.function(function).ok()?;
+    let code = image.decode(function).ok()?;
+    let targets: Vec<u64> = code
+        .iter()
+        .filter(|i| i.op_count() == 1 && i.op0_kind() == OpKind::NearBranch64)
+        .map(Instruction::near_branch_target)
+        .collect();
+    let mut uses = InstructionInfoFactory::new();
+    let mut changes = |instruction: &Instruction| {
+        let used = uses.info(instruction).used_registers();
+        instruction.flow_control() != FlowControl::Next
+            || used.iter().any(|u| {
+                matches!(u.register().full_register(), Register::RDI | Register::RSP)
+                    && !matches!(u.access(), OpAccess::Read | OpAccess::CondRead)
+            })
+    };
+    let start = entry(&code).ok()?;
+    for (index, first) in code.iter().enumerate().skip(start) {
+        let rest = code[index..].iter();
+        let end = rest
+            .map(Instruction::next_ip)
+            .find(|end| end - first.ip() >= JUMP_LEN as u64)?;
+        if !targets.iter().any(|t| (first.ip() + 1..end).contains(t)) {
+            return (index > start).then(|| (first.ip() - function.start) as u32);
+        }
+        if changes(first) {
+            return None;
+        }
+    }
+    None
 }
 
 /// Where the direct jumps of a function lead that leave it.

@@ -1,7 +1,7 @@
 //! What runs instead of a window: hooks and the displaced instructions, at their new place.
 use super::{Place, Window};
 use crate::Hook;
-use dwell_agent::layout::{Registers, STRIPE_HASH, STRIPE_SHIFT};
+use dwell_agent::layout::{KEPT_LEN, Registers, STRIPE_HASH, STRIPE_SHIFT};
 use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock, OpKind,
     Register,
@@ -103,6 +103,7 @@ pub fn assemble(
 
 /// Bytes below the stack pointer that a function may use without moving it.
 const RED_ZONE: i8 = -128;
+const _: () = assert!(KEPT_LEN == 8 + RED_ZONE.unsigned_abs() as u64);
 
 struct Assembler {
     address: u64,

@@ -1,6 +1,7 @@
 //! What happened on locks while somebody waited, and one lock over time.
 use super::build::frames;
 use super::locks::waiters;
+use super::origins::Origins;
 use super::waits::name as group_name;
 use super::{
     ContendedLock, LockAway, LockConvoys, LockHolder, LockInversion, LockSpread, LockTimeline,
@@ -25,13 +26,16 @@ pub(super) fn contended(
     analysis: &Analysis<'_>,
     waits: &Waits,
     locks: &Locks,
+    origins: &Origins,
     limit: usize,
 ) -> Vec<ContendedLock> {
     let mut told = contention::most_waited(analysis);
     told.truncate(limit);
     let waited = Waited::of(locks);
     let told = contention::contention(analysis, waits, &told);
-    told.iter().map(|c| lock(analysis, &waited, c)).collect()
+    told.iter()
+        .map(|c| lock(analysis, &waited, origins, c))
+        .collect()
 }
 
 /// What futex waits tell of locks, by process and address.
@@ -39,15 +43,26 @@ struct Waited<'l>(HashMap<(u32, u64), &'l Lock>);
 
 impl<'l> Waited<'l> {
     fn of(locks: &'l Locks) -> Waited<'l> {
-        let by_address = locks.of_use(Use::Lock).filter_map(|l| match l.identity {
-            Identity::Word { process, address } => Some(((process, address), l)),
-            Identity::Caller { .. } => None,
-        });
+        // The waits for a semaphore or at a barrier may be told as waits for work. A lock's own come last,
+        // and stay.
+        let (own, others): (Vec<_>, Vec<_>) = locks.locks.iter().partition(|l| l.used == Use::Lock);
+        let by_address = others
+            .into_iter()
+            .chain(own)
+            .filter_map(|l| match l.identity {
+                Identity::Word { process, address } => Some(((process, address), l)),
+                Identity::Caller { .. } => None,
+            });
         Waited(by_address.collect())
     }
 }
 
-fn lock(analysis: &Analysis<'_>, waited: &Waited<'_>, of: &Contention) -> ContendedLock {
+fn lock(
+    analysis: &Analysis<'_>,
+    waited: &Waited<'_>,
+    origins: &Origins,
+    of: &Contention,
+) -> ContendedLock {
     let row = &analysis.tables.locks[of.lock];
     let wanted_by = of
         .wanted_by
@@ -59,7 +74,7 @@ fn lock(analysis: &Analysis<'_>, waited: &Waited<'_>, of: &Contention) -> Conten
     let waits = waited.0.get(&(row.process, row.address));
     let away = of.held.away.iter().take(HOLDERS);
     ContendedLock {
-        name: name(analysis, row.process, row.address, wanted_by.as_deref()),
+        name: name(analysis, origins, row.process, row.address),
         lock: row.lock,
         address: format!("{:#x}", row.address),
         kind: row.kind.clone(),
@@ -140,12 +155,12 @@ fn holder(analysis: &Analysis<'_>, of: &Holder) -> LockHolder {
     }
 }
 
-/// The variable it lies in; else where it is, and who wants it.
+/// The variable it lies in; else where it is, and who made it or wanted it first.
 pub(super) fn name(
     analysis: &Analysis<'_>,
+    origins: &Origins,
     process: u32,
     address: u64,
-    wanted_by: Option<&str>,
 ) -> String {
     let within = address..address.saturating_add(REACH);
     let mut futexes = analysis.tables.futexes.iter();
@@ -158,10 +173,8 @@ pub(super) fn name(
             offset => format!("{}+{offset:#x}", futex.symbol),
         };
     }
-    match wanted_by {
-        Some(function) => format!("{address:#x} in {function}"),
-        None => format!("{address:#x}"),
-    }
+    let origin = origins.name(analysis, process, address);
+    origin.unwrap_or_else(|| format!("{address:#x}"))
 }
 
 /// The longest waited for of the locks that are meant, see [`LockTimeline::build`].
@@ -176,15 +189,16 @@ fn find(analysis: &Analysis<'_>, wanted: &str) -> Option<ContendedLock> {
     let waits = Waits::of(analysis.tables, &analysis.index);
     let locks = Locks::of(analysis, &waits);
     let waited = Waited::of(&locks);
+    let origins = Origins::of(analysis);
     let told = |positions: &[usize]| contention::contention(analysis, &waits, positions);
     let all = contention::most_waited(analysis);
     if let Some(position) = all.iter().find(is_exact) {
         let exact = told(&[*position]);
-        return exact.first().map(|c| lock(analysis, &waited, c));
+        return exact.first().map(|c| lock(analysis, &waited, &origins, c));
     }
     all.chunks(NAMED).find_map(|some| {
         let some = told(some);
-        let mut some = some.iter().map(|c| lock(analysis, &waited, c));
+        let mut some = some.iter().map(|c| lock(analysis, &waited, &origins, c));
         some.find(|l| l.name.contains(wanted))
     })
 }

@@ -2,6 +2,7 @@
 use super::build::{frame, frames};
 use super::contention::contended;
 use super::deadlocks::deadlocks;
+use super::origins::Origins;
 use super::waits::{name as group_name, party};
 use super::{
     Blame, BlockedBy, CountedProcess, Frame, KernelLockPlace, KernelLocks, LockAnswer, LockCounts,
@@ -32,13 +33,14 @@ impl LocksAnswer {
     /// The same, with the analysis done before.
     pub fn of(analysis: &Analysis<'_>, waits: &Waits, options: &Options) -> LocksAnswer {
         let locks = Locks::of(analysis, waits);
+        let origins = Origins::of(analysis);
         let by_use = locks.by_use();
         let waited_ns = by_use[Use::Lock as usize];
         let all = total(by_use.iter().copied());
         let unknown = by_use[Use::Unknown as usize];
         let told = |used: Use| {
             let of_use = locks.of_use(used).take(options.locks);
-            of_use.map(|l| lock(analysis, l)).collect()
+            of_use.map(|l| lock(analysis, &origins, l)).collect()
         };
         LocksAnswer {
             recording: super::build::recording(analysis),
@@ -63,8 +65,8 @@ impl LocksAnswer {
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
             lock_counts: lock_counts(analysis, &locks),
-            deadlocks: deadlocks(analysis, waits),
-            contended: contended(analysis, waits, &locks, options.locks),
+            deadlocks: deadlocks(analysis, waits, &origins),
+            contended: contended(analysis, waits, &locks, &origins, options.locks),
             kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, &locks),
             locks: told(Use::Lock),
@@ -106,14 +108,14 @@ fn blocks(analysis: &Analysis<'_>, locks: &Locks) -> Vec<BlockedBy> {
     edges
 }
 
-fn lock(analysis: &Analysis<'_>, lock: &Lock) -> LockAnswer {
+fn lock(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> LockAnswer {
     let caller = lock.caller.map(|f| Frame {
         function: analysis.names.function(f).name.clone(),
         kernel: false,
     });
     let queue = &lock.queue;
     LockAnswer {
-        name: name(analysis, lock),
+        name: name(analysis, origins, lock),
         process: process(analysis, lock),
         address: match lock.identity {
             Identity::Word { address, .. } => Some(format!("{address:#x}")),
@@ -241,12 +243,12 @@ fn place(analysis: &Analysis<'_>, lock: &KernelLock) -> KernelLockPlace {
     }
 }
 
-/// The variable it lies in; else where it is; else who wants it.
-fn name(analysis: &Analysis<'_>, lock: &Lock) -> String {
+/// The variable it lies in; else where it is, and who made it, wanted it first or wants it; else who wants it.
+fn name(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> String {
     let caller = lock
         .caller
         .map(|f| analysis.names.function(f).name.as_str());
-    let Identity::Word { address, .. } = lock.identity else {
+    let Identity::Word { process, address } = lock.identity else {
         return match caller {
             Some(caller) => format!("in {caller}"),
             None => "[no stack taken]".to_owned(),
@@ -264,6 +266,9 @@ fn name(analysis: &Analysis<'_>, lock: &Lock) -> String {
             let file = row.module.rsplit('/').next().unwrap_or_default();
             return format!("[{file}+{:#x}]", stated.saturating_sub(within));
         }
+    }
+    if let Some(name) = origins.name(analysis, process, address) {
+        return name;
     }
     match caller {
         Some(caller) => format!("{address:#x} in {caller}"),

@@ -7,6 +7,7 @@ mod contention;
 mod deadlocks;
 mod locks;
 mod notes;
+mod origins;
 mod waits;
 
 use serde::{Deserialize, Serialize};

@@ -30,7 +30,10 @@ impl Convoys {
     /// The convoys among the blocks of one lock.
     pub(super) fn of(rows: &[&LockBlockRow]) -> Convoys {
         let mut blocks: FxHashMap<u32, Building> = FxHashMap::default();
-        for row in rows.iter().filter(|r| r.part != block_part::HOLD) {
+        for row in rows
+            .iter()
+            .filter(|r| r.part == block_part::WAIT || r.part == block_part::BLOCK)
+        {
             blocks.entry(row.block).or_default().add(row);
         }
         let mut convoys = Convoys::default();
