@@ -4,6 +4,8 @@
 //! Knows nothing of kernels and processes: what a script may name is asked of its `World`.
 #![forbid(unsafe_code)]
 
+pub mod aggregate;
+pub mod codegen;
 pub mod schema;
 pub mod span;
 pub mod typed;

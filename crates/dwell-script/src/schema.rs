@@ -41,7 +41,7 @@ pub enum FieldKind {
 }
 
 /// Which part of an address' name is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AddressPart {
     /// `` module`function ``.
     Function,

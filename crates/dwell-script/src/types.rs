@@ -1,12 +1,16 @@
 //! Types of D expressions: C's, as D's own declarations, the target's DWARF or the kernel's BTF give them, and
 //! D's `string`.
 
+use std::collections::HashMap;
+
+use crate::schema::AddressPart;
+
 /// One type of a [`Types`] table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TypeId(pub u32);
 
 /// What a type is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Type {
     /// `void`.
     Void,
@@ -67,6 +71,14 @@ pub enum Type {
         /// The greatest number of frames.
         frames: u16,
     },
+    /// What `sym()`, `usym()` and the like give: an address of 8 bytes (after the process' id in 8 bytes, for `user`)
+    /// that is printed by name.
+    Address {
+        /// An address of the process that fired.
+        user: bool,
+        /// What is printed of it.
+        part: AddressPart,
+    },
     /// Not declared any further.
     Incomplete {
         /// `struct`, `union` or `enum`.
@@ -77,7 +89,7 @@ pub enum Type {
 }
 
 /// A structure, union or class.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
     /// `struct`, `union` or `class`.
     pub keyword: &'static str,
@@ -90,7 +102,7 @@ pub struct Record {
 }
 
 /// A member of a [`Record`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
     /// The name, empty for an anonymous structure or union.
     pub name: Box<str>,
@@ -106,21 +118,27 @@ pub struct Member {
 #[derive(Debug, Clone, Default)]
 pub struct Types {
     types: Vec<Type>,
+    shared: HashMap<Type, TypeId>,
 }
 
 impl Types {
     /// Adds a type; equal ones share an id, except records and enumerations, which are what they are by declaration.
     pub fn add(&mut self, ty: Type) -> TypeId {
         let shared = !matches!(ty, Type::Record(_) | Type::Enum { .. });
-        if let Some(at) = self.types.iter().position(|known| shared && *known == ty) {
-            return TypeId(at as u32);
+        if let Some(known) = self.shared.get(&ty).filter(|_| shared) {
+            return *known;
+        }
+        let id = TypeId(self.types.len() as u32);
+        if shared {
+            self.shared.insert(ty.clone(), id);
         }
         self.types.push(ty);
-        TypeId(self.types.len() as u32 - 1)
+        id
     }
 
     /// Replaces a type that was [`Type::Incomplete`] when it was added.
     pub fn complete(&mut self, id: TypeId, ty: Type) {
+        self.shared.remove(&self.types[id.0 as usize]);
         self.types[id.0 as usize] = ty;
     }
 

@@ -164,14 +164,6 @@ impl Instruction {
         }
     }
 
-    /// Signed division or remainder (`op` is `Div` or `Mod`). Needs version 4 of the standard.
-    pub fn alu_signed(op: Alu, dst: u8, src: u8) -> Self {
-        Instruction {
-            offset: 1,
-            ..Instruction::alu(op, dst, src)
-        }
-    }
-
     /// A jump over `offset` instructions if `dst condition src`.
     pub fn jump(condition: Jump, dst: u8, src: u8, offset: i16) -> Self {
         let opcode = condition as u8 | REGISTER | class::JMP;
