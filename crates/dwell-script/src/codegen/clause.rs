@@ -59,6 +59,7 @@ impl Maker<'_, '_> {
         let mark = self.frame.mark();
         let (failed, done) = (self.code.label(), self.code.label());
         self.failure.label = failed;
+        self.action = 0;
         if let Some(predicate) = &clause.predicate {
             self.unless(predicate, done)?;
         }
@@ -107,6 +108,7 @@ impl Maker<'_, '_> {
     fn statements(&mut self, all: &[Statement], filling: &mut Filling) -> Result<(), CodeError> {
         for statement in all {
             let mark = self.frame.mark();
+            self.action = self.action.saturating_add(1);
             self.statement(statement, filling)?;
             self.frame.release(mark);
         }

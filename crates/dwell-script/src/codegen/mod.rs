@@ -32,7 +32,7 @@ pub use error::CodeError;
 pub use frame::{SLOT_SIZE, SLOTS};
 pub use layout::{MEMORY, NAMES, RECORDS, SLOT_STORE, THREAD, control};
 pub use program::{ERROR_CLAUSE, ErrorRecord};
-pub use site::Site;
+pub use site::{Numbering, SYSTEM_CALLS, Site};
 
 use crate::schema::{AggregationId, AggregationSchema, ClauseSchema, Row};
 use crate::typed::{Aggregation, Script};
@@ -98,9 +98,14 @@ impl<'a> Generator<'a> {
     }
 
     /// The program of a kind of probe at which these clauses (by their place in the script) run in this order.
-    pub fn program(&mut self, site: Site, clauses: &[usize]) -> Result<Program, CodeError> {
-        match program::generate(self, site, clauses, false) {
-            Err(CodeError::TooDeep) => program::generate(self, site, clauses, true),
+    pub fn program(
+        &mut self,
+        site: Site,
+        numbering: &Numbering,
+        clauses: &[usize],
+    ) -> Result<Program, CodeError> {
+        match program::generate(self, site, numbering, clauses, false) {
+            Err(CodeError::TooDeep) => program::generate(self, site, numbering, clauses, true),
             result => result,
         }
     }

@@ -3,7 +3,7 @@ use super::assembler::{Assembler, Label};
 use super::error::CodeError;
 use super::frame::{Frame, Location, SLOT_SIZE, SLOTS};
 use super::layout::control;
-use super::site::Site;
+use super::site::{Numbering, Site};
 use super::{Generator, SLOT_STORE};
 use crate::typed::{Script, VariableId};
 use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width, atomic};
@@ -20,7 +20,9 @@ pub struct ErrorRecord {
     /// The clause that was ended.
     pub clause: u32,
     /// What happened, as dtrace numbers faults: 1 for an address that cannot be read, 4 for a division by zero.
-    pub fault: u32,
+    pub fault: u16,
+    /// In which statement of the clause, from 1; 0 for its predicate.
+    pub action: u16,
     /// The address, or 0.
     pub address: u64,
 }
@@ -46,6 +48,8 @@ pub(super) struct Maker<'a, 's> {
     pub(super) locals: HashMap<VariableId, Location>,
     /// The time stamp of the firing, once somebody asked; 0 before.
     pub(super) time: Option<Location>,
+    /// The statement, from 1; 0 in a predicate.
+    pub(super) action: u16,
     /// What failed, where, and whereto then: the end of the clause.
     pub(super) failure: Failure,
 }
@@ -62,6 +66,7 @@ pub(super) struct Failure {
 pub(super) fn generate(
     generator: &mut Generator<'_>,
     site: Site,
+    numbering: &Numbering,
     clauses: &[usize],
     has_slot: bool,
 ) -> Result<Program, CodeError> {
@@ -83,9 +88,10 @@ pub(super) fn generate(
         frame,
         locals: HashMap::new(),
         time: None,
+        action: 0,
         failure,
     };
-    maker.whole(clauses)?;
+    maker.whole(numbering, clauses)?;
     maker.code.place(label);
     Ok(Program {
         code: maker.code.finish()?,
@@ -93,13 +99,13 @@ pub(super) fn generate(
 }
 
 impl Maker<'_, '_> {
-    fn whole(&mut self, clauses: &[usize]) -> Result<(), CodeError> {
+    fn whole(&mut self, numbering: &Numbering, clauses: &[usize]) -> Result<(), CodeError> {
         let end = self.code.label();
         self.code.mov(6, 1);
         if self.site != Site::End {
             self.leave_if_stopped(end);
         }
-        self.probe_number()?;
+        self.probe_number(numbering, end)?;
         if self.frame.has_slot {
             self.claim_slot(end);
         }
@@ -180,7 +186,7 @@ impl Maker<'_, '_> {
     pub(super) fn fault(&mut self, kind: FaultKind) {
         let failure = self.failure;
         self.store_word(failure.address, 2);
-        self.store_constant(failure.kind, kind as i32);
+        self.store_constant(failure.kind, kind as i32 | i32::from(self.action) << 16);
         self.code.jump(failure.label);
     }
 

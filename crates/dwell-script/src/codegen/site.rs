@@ -1,4 +1,5 @@
 //! What a program finds where its probe fires: the context, and how arguments are read from it.
+use super::assembler::Label;
 use super::error::CodeError;
 use super::frame::Location;
 use super::program::Maker;
@@ -30,6 +31,25 @@ pub enum Site {
     /// `tick`: at a time on one processor.
     Tick,
 }
+
+/// How the probes of a program are numbered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Numbering {
+    /// It has only this one.
+    One(u32),
+    /// By what each was attached with.
+    Cookie,
+    /// Probes of system calls: a probe's number is the call's plus `first`.
+    SystemCalls {
+        /// The number of call 0.
+        first: u32,
+        /// The calls where the program shall run.
+        wanted: Vec<u32>,
+    },
+}
+
+/// One more than the greatest number of a system call.
+pub const SYSTEM_CALLS: u32 = 512;
 
 /// Distances in the kernel's `struct pt_regs` of x86-64, in the order in which it has them: `uregs[]` counts so.
 pub(super) mod registers {
@@ -63,23 +83,51 @@ impl Site {
 }
 
 impl Maker<'_, '_> {
-    /// The number of the probe into register 7.
-    pub(super) fn probe_number(&mut self) -> Result<(), CodeError> {
-        self.code.mov(1, 6);
-        self.code.call(op::COOKIE);
-        self.code.mov(7, 0);
-        match self.site {
-            Site::SyscallEntry => {
-                self.code.load(Width::W8, 1, 6, 8);
-                self.code.alu(Alu::Add, 7, 1);
+    /// The number of the probe into register 7; leaves if the system call is none of the wanted ones.
+    pub(super) fn probe_number(
+        &mut self,
+        numbering: &Numbering,
+        end: Label,
+    ) -> Result<(), CodeError> {
+        match numbering {
+            Numbering::One(number) => self.code.constant(7, i64::from(*number)),
+            Numbering::Cookie => {
+                self.code.mov(1, 6);
+                self.code.call(op::COOKIE);
+                self.code.mov(7, 0);
             }
-            Site::SyscallReturn => {
-                self.saved_register(ORIG_AX)?;
-                self.code.alu(Alu::Add, 7, 0);
+            Numbering::SystemCalls { first, wanted } => {
+                if self.site == Site::SyscallEntry {
+                    self.code.load(Width::W8, 0, 6, 8);
+                } else {
+                    self.saved_register(ORIG_AX)?;
+                }
+                self.code.mov(7, 0);
+                self.leave_unless_wanted(wanted, end);
+                self.code.alu_imm(Alu::Add, 7, *first as i32);
             }
-            _ => {}
         }
         Ok(())
+    }
+
+    /// Register 7 has the number of a system call.
+    fn leave_unless_wanted(&mut self, wanted: &[u32], end: Label) {
+        let mut bits = [0u8; (SYSTEM_CALLS / 8) as usize];
+        for number in wanted.iter().filter(|n| **n < SYSTEM_CALLS) {
+            bits[(number / 8) as usize] |= 1 << (number % 8);
+        }
+        let at = self.generator.layout.constant(&bits, SYSTEM_CALLS / 8);
+        self.code.jump_imm(Jump::Ge, 7, SYSTEM_CALLS as i32, end);
+        self.code.mov(2, 7);
+        self.code.alu_imm(Alu::Rsh, 2, 3);
+        self.address(1, Location::Memory(at));
+        self.code.alu(Alu::Add, 1, 2);
+        self.code.load(Width::W1, 1, 1, 0);
+        self.code.mov(2, 7);
+        self.code.alu_imm(Alu::And, 2, 7);
+        self.code.alu(Alu::Rsh, 1, 2);
+        self.code.alu_imm(Alu::And, 1, 1);
+        self.code.jump_imm(Jump::Eq, 1, 0, end);
     }
 
     /// `argN` into register 0.

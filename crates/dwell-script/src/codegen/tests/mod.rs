@@ -4,7 +4,7 @@ mod build;
 mod expressions;
 mod variables;
 
-use super::{ERROR_CLAUSE, Generator, Limits, MEMORY, Site};
+use super::{ERROR_CLAUSE, Generator, Limits, MEMORY, Numbering, Site};
 use crate::schema::{AggregationId, RecordHeader, Row};
 use crate::typed::Script;
 use dwell_abi::program::interpret;
@@ -72,7 +72,7 @@ impl<'a> Running<'a> {
         );
         let clauses: Vec<usize> = (0..script.clauses.len()).collect();
         let program = generator
-            .program(Site::Entry, &clauses)
+            .program(Site::Entry, &Numbering::Cookie, &clauses)
             .expect("a program is made");
         let world = Target {
             thread: 5,
@@ -113,7 +113,7 @@ impl<'a> Running<'a> {
             |r: &[u8], at: usize| u32::from_le_bytes(r[at..at + 4].try_into().expect("4 bytes"));
         let records = self.model.take_records();
         let errors = records.iter().filter(|r| word(r, 0) == ERROR_CLAUSE);
-        errors.map(|r| word(r, header + 4)).collect()
+        errors.map(|r| word(r, header + 4) & 0xffff).collect()
     }
 
     pub(super) fn rows(&self, aggregation: u32) -> Vec<Row> {
