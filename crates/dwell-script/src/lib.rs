@@ -6,6 +6,8 @@
 
 pub mod aggregate;
 pub mod codegen;
+pub mod option_values;
+pub mod output;
 pub mod schema;
 pub mod span;
 pub mod typed;

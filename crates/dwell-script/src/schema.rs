@@ -18,7 +18,7 @@ pub enum FieldKind {
         /// Whether it is sign-extended.
         signed: bool,
     },
-    /// A pointer; printed in hexadecimal by `trace`.
+    /// A pointer; `trace` prints it as an unsigned integer, as dtrace does.
     Pointer,
     /// Bytes up to a zero.
     String,
@@ -71,7 +71,8 @@ pub struct ClauseSchema {
     pub size: u32,
     /// Its data recording actions, in the order of the source.
     pub actions: Vec<Action>,
-    /// Whether the header (CPU, ID, FUNCTION:NAME) may be printed: not in quiet mode.
+    /// Whether the clause has no statements. Its record then has no data; its line is the header (CPU, ID,
+    /// FUNCTION:NAME) alone. The printer leaves out headers in quiet mode, for every clause.
     pub default_action: bool,
 }
 
@@ -98,6 +99,13 @@ pub enum ActionKind {
     },
     /// `print(expression)`: the value with its type and members' names.
     Print(Field),
+    /// `print(pointer)`: the address, and what lies there with its type and members' names.
+    PrintAt {
+        /// The pointer.
+        address: Field,
+        /// What it points to, up to the option `printsize`.
+        value: Field,
+    },
     /// `printf`.
     Printf {
         /// The format as it stands in the source, escapes resolved.

@@ -129,7 +129,7 @@ impl LogLinear {
             return Some((part * (end / self.steps)).max(self.factor.pow(magnitude)));
         }
         let at = part * end;
-        if self.steps > self.factor && at % self.steps != 0 {
+        if self.steps > self.factor && !at.is_multiple_of(self.steps) {
             return None;
         }
         Some((at / self.steps).max(1))
