@@ -37,7 +37,7 @@ pub struct Variable {
 }
 
 /// Where a variable lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// One for all.
     Global,
@@ -229,7 +229,8 @@ pub enum ExprKind {
     /// `c ? a : b`.
     Conditional(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A conversion to this expression's type: cut and extended, or (to `string`) `stringof`: from an address the
-    /// bytes up to a zero are read, from a character array likewise.
+    /// bytes up to a zero are read, from a character array likewise. From `string` to a pointer or an integer: the
+    /// address of its bytes.
     Cast(Box<Expr>),
     /// `place = value`, a compound assignment being written out by the checker with `place` evaluated once where
     /// its address has side effects; its value is the place's new one.
@@ -391,6 +392,7 @@ pub enum Function {
     Strlen,
     Strrchr,
     Strstr,
+    /// The first argument may be the constant 0 of type `string`: go on with the string of the last call.
     Strtok,
     Strtoll,
     Substr,

@@ -1,0 +1,74 @@
+//! `args[n]`, the typed arguments of a probe.
+
+use super::Checker;
+use crate::ast;
+use crate::error::{Checked, Fault};
+use crate::span::Span;
+use crate::tag::Tag;
+use crate::typed::{Builtin, Expr, ExprKind, ProbePattern};
+use crate::types::Type;
+use crate::world::Arguments;
+
+impl Checker<'_> {
+    pub(super) fn argument(&mut self, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
+        let at = self.constant_index("args", keys, span)?;
+        let Some(probe) = self.probe.clone() else {
+            let message = "args[ ] may not be referenced outside of a probe clause";
+            return Err(Fault::new(Tag::ArgsNone, span, message));
+        };
+        let known = match self.world.arguments(&probe, &mut self.script.types) {
+            Arguments::Known(types) => types,
+            Arguments::Ambiguous => {
+                let message = format!(
+                    "args[ ] may not be referenced because probe description {} matches an unstable set of probes",
+                    described(&probe)
+                );
+                return Err(Fault::new(Tag::ArgsMulti, span, message));
+            }
+            Arguments::Unknown => {
+                let message = format!("failed to resolve native type for args[{at}]");
+                return Err(Fault::new(Tag::ArgsType, span, message));
+            }
+        };
+        let found = usize::try_from(at).ok().and_then(|at| known.get(at));
+        let (Some(ty), Ok(number)) = (found.copied(), u8::try_from(at)) else {
+            let message = format!(
+                "index {at} is out of range for {} args[ ]",
+                described(&probe)
+            );
+            return Err(Fault::new(Tag::ArgsIdx, span, message));
+        };
+        if !matches!(
+            self.types().actual(ty),
+            Type::Int { .. } | Type::Enum { .. } | Type::Pointer(_) | Type::Array { .. }
+        ) {
+            let message = format!(
+                "args[{at}] of type \"{}\" is not passed as one word",
+                self.type_text(ty)
+            );
+            return Err(Fault::new(Tag::ArgsType, span, message));
+        }
+        let word = Expr {
+            kind: ExprKind::Builtin(Builtin::Arg(number)),
+            ty: self.common.int64,
+            span,
+        };
+        let ty = match *self.types().actual(ty) {
+            Type::Array { of, .. } => self.script.types.add(Type::Pointer(of)),
+            _ => ty,
+        };
+        let kind = ExprKind::Cast(word.into());
+        Ok(Expr { kind, ty, span })
+    }
+}
+
+/// A probe description as it is written.
+pub(super) fn described(probe: &ProbePattern) -> String {
+    match probe.id {
+        Some(id) => id.to_string(),
+        None => format!(
+            "{}:{}:{}:{}",
+            probe.provider, probe.module, probe.function, probe.name
+        ),
+    }
+}
