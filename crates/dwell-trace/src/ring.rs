@@ -37,13 +37,13 @@ impl Ring {
         Ok(Ring { ring, read })
     }
 
-    /// Waits until a program is in a hurry, or for so long.
-    pub(crate) fn wait(&self, timeout: Duration) -> Result<(), TraceError> {
+    /// Waits until a program is in a hurry, or for so long; whether one is.
+    pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, TraceError> {
         match self.ring.poll(timeout) {
             Err(error) if error.kind() != libbpf_rs::ErrorKind::Interrupted => {
                 Err(TraceError::bpf("waiting for records")(error))
             }
-            _ => Ok(()),
+            _ => Ok(!self.read.borrow().ends.is_empty()),
         }
     }
 

@@ -240,8 +240,8 @@ impl<'s> Session<'s> {
         programs.map(|(_, program)| program.run()).collect()
     }
 
-    /// Waits for a record that is urgent, but not longer than this.
-    pub fn wait(&self, timeout: Duration) -> Result<(), TraceError> {
+    /// Waits for a record that is urgent, but not longer than this; whether there is one.
+    pub fn wait(&self, timeout: Duration) -> Result<bool, TraceError> {
         self.ring.wait(timeout)
     }
 
@@ -274,8 +274,7 @@ impl<'s> Session<'s> {
         };
         let map = self.maps.map(store);
         for key in keys {
-            let mut key = key.to_vec();
-            key.resize(map.key_size() as usize, 0);
+            let key = self.generator.store_key(aggregation, key);
             // A key that is gone already is what was wanted.
             let _ = map.delete(&key);
         }
@@ -286,17 +285,18 @@ impl<'s> Session<'s> {
         self.maps.drops()
     }
 
+    /// All probes by number, with the clauses that run for them.
+    pub fn probes(&self) -> impl Iterator<Item = (u32, &ProbeName, &[usize])> {
+        let all = self.probes.probes.iter();
+        all.map(|(number, (probe, clauses))| (*number, &probe.name, clauses.as_slice()))
+    }
+
     /// The name of a probe as records number it.
     pub fn probe(&self, number: u32) -> Option<&ProbeName> {
         self.probes
             .probes
             .get(&number)
             .map(|(probe, _)| &probe.name)
-    }
-
-    /// How many probes there are.
-    pub fn count(&self) -> usize {
-        self.probes.probes.len()
     }
 
     /// The records of each clause.

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// The program, held before it does anything: until it is told to, it has not begun to execute it.
-fn traced(rounds: u32, threads: u32) -> (Child, u32) {
+fn traced(rounds: u32, threads: u32) -> (Stopped, u32) {
     let programs =
         std::env::var("DWELL_TEST_PROGRAMS").expect("DWELL_TEST_PROGRAMS names the test programs");
     // The shell becomes the program, so its libraries are not mapped yet; the program's own file is what counts.
@@ -21,7 +21,19 @@ fn traced(rounds: u32, threads: u32) -> (Child, u32) {
         .spawn()
         .expect("sh starts");
     let pid = child.id();
-    (child, pid)
+    (Stopped(Some(child)), pid)
+}
+
+/// A child that does not outlive a test that fails.
+struct Stopped(Option<Child>);
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
 }
 
 struct Build {
@@ -111,7 +123,7 @@ fn a_hundred_quantizations_load_and_begin_runs() {
 fn calls_of_threads_are_counted_exactly() {
     const ROUNDS: u32 = 300;
     const THREADS: u32 = 4;
-    let (child, pid) = traced(ROUNDS, THREADS);
+    let (mut child, pid) = traced(ROUNDS, THREADS);
     // The program is not there yet: its functions are those of the file.
     std::thread::sleep(Duration::from_millis(200));
     let programs = std::env::var("DWELL_TEST_PROGRAMS").expect("it is set");
@@ -134,7 +146,12 @@ fn calls_of_threads_are_counted_exactly() {
     session.start().expect("it is attached");
     // SAFETY: a signal to our own child.
     unsafe { libc::kill(pid as i32, libc::SIGCONT) };
-    let output = child.wait_with_output().expect("it ends");
+    let output = child
+        .0
+        .take()
+        .expect("it is there")
+        .wait_with_output()
+        .expect("it ends");
     let truth = String::from_utf8(output.stdout).expect("text");
     session.stop().expect("it is detached");
     assert_eq!(session.drops().expect("they are read"), Drops::default());

@@ -5,7 +5,7 @@
 //! possible one, the greatest as the distance from the least.
 use super::error::CodeError;
 use super::frame::Location;
-use super::layout::control;
+use super::layout::{AGGREGATION_PREFIX, control};
 use super::program::Maker;
 use crate::aggregate::length;
 use crate::schema::{Aggregate, AggregationId};
@@ -50,11 +50,13 @@ impl Maker<'_, '_> {
             .layout
             .sums_of(index)
             .expect("a filled aggregation has a store");
-        let key = self.frame.buffer(schema.key_size.max(8))?;
-        self.zero(key, schema.key_size.max(8));
+        let prefix = AGGREGATION_PREFIX;
+        let key = self.frame.buffer(prefix + schema.key_size)?;
+        self.store_constant(key, index as i32);
+        self.zero(key.plus(prefix), schema.key_size);
         for (expression, field) in keys.iter().zip(&schema.keys) {
             let mark = self.frame.mark();
-            self.field(expression, key.plus(field.offset), field.size)?;
+            self.field(expression, key.plus(prefix + field.offset), field.size)?;
             self.frame.release(mark);
         }
         self.value(value)?;

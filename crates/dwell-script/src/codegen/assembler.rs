@@ -1,6 +1,7 @@
 //! Puts instructions together: jumps to labels that may come later.
 use super::error::CodeError;
-use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width};
+use dwell_abi::program::instruction::{Alu, EXIT, Instruction, Jump, Width, class};
+use std::collections::HashMap;
 
 /// A place in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,13 +83,54 @@ impl Assembler {
         self.emit(Instruction::jump(condition, dst, src, 0));
     }
 
-    /// The code with all jumps in place.
-    pub(super) fn finish(mut self) -> Result<Vec<Instruction>, CodeError> {
-        for (at, label) in self.jumps {
-            let to = self.places[label.0].expect("every label is placed");
-            let distance = to as isize - at as isize - 1;
-            self.code[at].offset = i16::try_from(distance).map_err(|_| CodeError::TooLong)?;
+    /// The code with all jumps in place, and without what no path leads to: the kernel refuses that.
+    pub(super) fn finish(self) -> Result<Vec<Instruction>, CodeError> {
+        let target = |label: Label| self.places[label.0].expect("every label is placed");
+        let jumps: HashMap<usize, usize> = self
+            .jumps
+            .iter()
+            .map(|(at, to)| (*at, target(*to)))
+            .collect();
+        let reached = self.reached(&jumps);
+        // Where each instruction is, once those before it that nothing reaches are gone.
+        let mut moved = Vec::with_capacity(reached.len());
+        for is_reached in &reached {
+            let before = moved
+                .last()
+                .map_or(0, |(at, counts)| at + usize::from(*counts));
+            moved.push((before, *is_reached));
         }
-        Ok(self.code)
+        let mut code = Vec::new();
+        for (at, mut instruction) in self
+            .code
+            .into_iter()
+            .enumerate()
+            .filter(|(at, _)| reached[*at])
+        {
+            if let Some(to) = jumps.get(&at) {
+                let distance = moved[*to].0 as isize - moved[at].0 as isize - 1;
+                instruction.offset = i16::try_from(distance).map_err(|_| CodeError::TooLong)?;
+            }
+            code.push(instruction);
+        }
+        Ok(code)
+    }
+
+    /// Which instructions a path leads to.
+    fn reached(&self, jumps: &HashMap<usize, usize>) -> Vec<bool> {
+        let mut reached = vec![false; self.code.len()];
+        let mut open = vec![0];
+        while let Some(at) = open.pop() {
+            if at >= reached.len() || std::mem::replace(&mut reached[at], true) {
+                continue;
+            }
+            open.extend(jumps.get(&at));
+            let opcode = self.code[at].opcode;
+            let ends = opcode == EXIT || opcode == Jump::Always as u8 | class::JMP;
+            if !ends {
+                open.push(at + 1);
+            }
+        }
+        reached
     }
 }

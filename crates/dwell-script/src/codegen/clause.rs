@@ -208,7 +208,6 @@ impl Maker<'_, '_> {
             .expect("a clause with actions has a record")
             .plus(HEADER);
         let values = values_of(recording);
-        debug_assert_eq!(values.len(), fields.len());
         for (value, field) in values.into_iter().zip(&fields) {
             let mark = self.frame.mark();
             let at = data.plus(field.offset);
@@ -223,6 +222,10 @@ impl Maker<'_, '_> {
             self.frame.release(mark);
         }
         match recording {
+            Recording::Print(_) if fields.len() == 2 => {
+                self.load_word(0, data.plus(fields[0].offset));
+                self.read_bytes(data.plus(fields[1].offset), fields[1].size)?;
+            }
             Recording::Exit(_) => {
                 filling.urgent = true;
                 self.code.constant(0, 1);
@@ -267,6 +270,7 @@ fn fields_of(kind: &ActionKind) -> Vec<Field> {
     match kind {
         ActionKind::Trace(f) | ActionKind::Print(f) | ActionKind::Exit(f) => vec![f.clone()],
         ActionKind::Normalize(_, f) => vec![f.clone()],
+        ActionKind::PrintAt { address, value } => vec![address.clone(), value.clone()],
         ActionKind::Speculate(f) | ActionKind::Commit(f) | ActionKind::Discard(f) => {
             vec![f.clone()]
         }

@@ -39,6 +39,10 @@ impl Maker<'_, '_> {
             ExprKind::Binary(operator, a, b) => self.binary(*operator, a, b)?,
             ExprKind::And(..) | ExprKind::Or(..) | ExprKind::Xor(..) => self.truth(e)?,
             ExprKind::Conditional(condition, a, b) => self.conditional(condition, a, b)?,
+            ExprKind::Cast(a) if is_string(&self.script.types, a.ty) => {
+                let at = self.string(a)?;
+                self.own_address(at)?;
+            }
             ExprKind::Cast(a) => {
                 self.value(a)?;
                 let (size, signed) = self.shape(e.ty);

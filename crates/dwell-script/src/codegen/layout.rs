@@ -41,6 +41,10 @@ pub mod control {
     /// Zeros: where new sums begin.
     pub const ZEROS: u32 = 64;
 }
+/// Bytes before the key of an aggregation: its number.
+pub(super) const AGGREGATION_PREFIX: u32 = 8;
+/// The most keys of all aggregations that share a store.
+const MOST_ENTRIES: u32 = 1 << 24;
 /// The largest value of sums.
 const ZEROS_SIZE: u32 = 8 << 10;
 
@@ -162,19 +166,27 @@ impl Layout {
         }
     }
 
+    /// The store of an aggregation: those whose keys and values have the same sizes share one, since a program may
+    /// only name 64.
     fn new_sums(
         &mut self,
         limits: &Limits,
         function: Aggregate,
         schema: &AggregationSchema,
     ) -> u32 {
-        let value = 8 * words(function);
-        let key = schema.key_size.max(8);
-        let entries = (limits.aggsize / u64::from(key + 8)).clamp(16, 1 << 24) as u32;
+        let (key, value) = (AGGREGATION_PREFIX + schema.key_size, 8 * words(function));
+        let more = (limits.aggsize / u64::from(key + 8)).clamp(16, MOST_ENTRIES.into()) as u32;
+        let alike = |store: &Store| matches!(store, Store::Sums { key: k, value: v, .. } if (*k, *v) == (key, value));
+        if let Some(at) = self.stores.iter().position(alike) {
+            if let Store::Sums { entries, .. } = &mut self.stores[at] {
+                *entries = (*entries + more).min(MOST_ENTRIES);
+            }
+            return at as u32;
+        }
         self.stores.push(Store::Sums {
             key,
             value,
-            entries,
+            entries: more,
         });
         self.stores.len() as u32 - 1
     }

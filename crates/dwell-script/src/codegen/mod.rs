@@ -48,8 +48,6 @@ pub struct Limits {
     pub dynvarsize: u32,
     /// Bytes for the keys and values of each aggregation.
     pub aggsize: u64,
-    /// No header is printed for records.
-    pub quiet: bool,
 }
 
 impl Default for Limits {
@@ -58,7 +56,6 @@ impl Default for Limits {
             strsize: 256,
             dynvarsize: 1 << 20,
             aggsize: 64 << 20,
-            quiet: false,
         }
     }
 }
@@ -87,7 +84,7 @@ impl<'a> Generator<'a> {
         let clauses = script
             .clauses
             .iter()
-            .map(|clause| records::schema(&script.types, sizes, clause, limits.quiet))
+            .map(|clause| records::schema(&script.types, sizes, clause))
             .collect();
         Generator {
             script,
@@ -144,15 +141,25 @@ impl<'a> Generator<'a> {
         self.layout.sums_of(aggregation.0 as usize)
     }
 
-    /// What a processor's part of an aggregation says; none if the processor has added nothing.
+    /// What an entry of a store of sums says of an aggregation; none if it is another's that shares the store.
     pub fn row(&self, aggregation: AggregationId, key: &[u8], value: &[u8]) -> Option<Row> {
         let schema = &self.aggregations[aggregation.0 as usize];
-        let key = key.get(..schema.key_size as usize)?;
+        let key = key.strip_prefix(&prefix(aggregation))?;
         Some(Row {
             key: key.into(),
             values: aggregate::values(schema.function, value)?,
         })
     }
+
+    /// The key in the store of sums for a key of an aggregation.
+    pub fn store_key(&self, aggregation: AggregationId, key: &[u8]) -> Vec<u8> {
+        [&prefix(aggregation)[..], key].concat()
+    }
+}
+
+/// What stands before the keys of an aggregation.
+fn prefix(aggregation: AggregationId) -> [u8; layout::AGGREGATION_PREFIX as usize] {
+    u64::from(aggregation.0).to_le_bytes()
 }
 
 fn aggregation_schema(

@@ -27,6 +27,21 @@ pub struct ErrorRecord {
     pub address: u64,
 }
 
+impl ErrorRecord {
+    /// From a record's data; none if they are too short.
+    pub fn from_bytes(bytes: &[u8]) -> Option<ErrorRecord> {
+        let (clause, rest) = bytes.split_first_chunk()?;
+        let (fault, rest) = rest.split_first_chunk()?;
+        let (action, rest) = rest.split_first_chunk()?;
+        Some(ErrorRecord {
+            clause: u32::from_le_bytes(*clause),
+            fault: u16::from_le_bytes(*fault),
+            action: u16::from_le_bytes(*action),
+            address: u64::from_le_bytes(*rest.first_chunk()?),
+        })
+    }
+}
+
 /// What can happen. The numbers are dtrace's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {

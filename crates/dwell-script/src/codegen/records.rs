@@ -1,11 +1,14 @@
 //! What the records of a clause look like.
-use super::fields::{Row, Sizes};
+use super::fields::{Row, Sizes, size_of};
 use crate::schema::{Action, ActionKind, ClauseSchema, Field, FieldKind};
 use crate::typed::{Clause, Expr, Recording, Statement};
-use crate::types::Types;
+use crate::types::{Type, Types};
+
+/// The most bytes of what a pointer leads to that are recorded.
+const PRINT_SIZE: u32 = 8192;
 
 /// The schema of a clause, its actions in the order in which the generator comes by them.
-pub(super) fn schema(types: &Types, sizes: Sizes, clause: &Clause, quiet: bool) -> ClauseSchema {
+pub(super) fn schema(types: &Types, sizes: Sizes, clause: &Clause) -> ClauseSchema {
     let mut maker = Maker {
         types,
         sizes,
@@ -17,7 +20,7 @@ pub(super) fn schema(types: &Types, sizes: Sizes, clause: &Clause, quiet: bool) 
     ClauseSchema {
         size: maker.row.size.next_multiple_of(8),
         actions: maker.actions,
-        default_action: !quiet,
+        default_action: clause.default_action(),
     }
 }
 
@@ -64,6 +67,22 @@ impl Maker<'_> {
         all.iter().map(|e| self.field(e)).collect()
     }
 
+    /// What a pointer leads to is printed, too, if it has a size.
+    fn print(&mut self, e: &Expr) -> ActionKind {
+        let address = self.field(e);
+        if let Type::Pointer(to) = self.types.actual(e.ty) {
+            let size = size_of(self.types, self.sizes, *to).min(PRINT_SIZE);
+            if size > 0 {
+                let value = self.row.place(size, FieldKind::Typed(*to));
+                return ActionKind::PrintAt { address, value };
+            }
+        }
+        ActionKind::Print(Field {
+            kind: FieldKind::Typed(e.ty),
+            ..address
+        })
+    }
+
     fn action(&mut self, recording: &Recording) -> ActionKind {
         match recording {
             Recording::Trace(e) => ActionKind::Trace(self.field(e)),
@@ -71,13 +90,7 @@ impl Maker<'_> {
                 bytes: self.row.place(*size, FieldKind::Bytes),
                 length: length.as_ref().map(|e| self.field(e)),
             },
-            Recording::Print(e) => {
-                let field = self.field(e);
-                ActionKind::Print(Field {
-                    kind: FieldKind::Typed(e.ty),
-                    ..field
-                })
-            }
+            Recording::Print(e) => self.print(e),
             Recording::Printf(format, arguments) => ActionKind::Printf {
                 format: format.clone(),
                 fields: self.fields(arguments),

@@ -258,6 +258,7 @@ fn declared(types: &Types, ty: TypeId, declarator: String) -> String {
         Type::Incomplete { keyword, name } => tagged(keyword, name),
         Type::String => "string".to_owned(),
         Type::Stack { .. } => "stack".to_owned(),
+        Type::Address { .. } => "address".to_owned(),
     };
     match declarator.is_empty() {
         true => base,
