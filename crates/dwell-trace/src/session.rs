@@ -236,8 +236,8 @@ impl<'s> Session<'s> {
     }
 
     fn run(&self, site: Site) -> Result<(), TraceError> {
-        let programs = self.programs.iter().filter(|(group, _)| group.site == site);
-        programs.map(|(_, program)| program.run()).collect()
+        let mut programs = self.programs.iter().filter(|(group, _)| group.site == site);
+        programs.try_for_each(|(_, program)| program.run())
     }
 
     /// Waits for a record that is urgent, but not longer than this; whether there is one.

@@ -48,10 +48,10 @@ impl Maker<'_, '_> {
         if let ExprKind::Xor(a, b) = &e.kind {
             let mark = self.frame.mark();
             self.value(a)?;
-            self.to_truth();
+            self.normalise_truth();
             let left = self.spill()?;
             self.value(b)?;
-            self.to_truth();
+            self.normalise_truth();
             self.load_word(1, left);
             self.code.alu(Alu::Xor, 0, 1);
             self.frame.release(mark);

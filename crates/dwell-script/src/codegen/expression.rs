@@ -244,7 +244,7 @@ impl Maker<'_, '_> {
     }
 
     /// Register 0 becomes 1 if it is not 0.
-    pub(super) fn to_truth(&mut self) {
+    pub(super) fn normalise_truth(&mut self) {
         let zero = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, zero);
         self.code.constant(0, 1);

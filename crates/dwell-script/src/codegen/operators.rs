@@ -13,7 +13,7 @@ impl Maker<'_, '_> {
             Unary::Negate => self.code.alu_imm(Alu::Neg, 0, 0),
             Unary::Complement => self.code.alu_imm(Alu::Xor, 0, -1),
             Unary::Not => {
-                self.to_truth();
+                self.normalise_truth();
                 self.code.alu_imm(Alu::Xor, 0, 1);
             }
         }

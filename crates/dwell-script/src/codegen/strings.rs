@@ -63,7 +63,7 @@ impl Maker<'_, '_> {
 
     fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
         match place {
-            Prepared::Here(at) => return Ok(at),
+            Prepared::Here(at) => Ok(at),
             Prepared::Thread(offset) => {
                 let to = self.new_string()?;
                 self.zero_string(to);
