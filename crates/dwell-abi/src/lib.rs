@@ -10,6 +10,7 @@ extern crate alloc;
 #[macro_use]
 mod c;
 pub mod events;
+pub mod program;
 pub mod unwind;
 
 pub use c::CEmit;

@@ -27,6 +27,7 @@ pub mod aggregate;
 mod ast;
 mod builtins;
 mod check;
+pub mod codegen;
 mod compile;
 mod error;
 mod extent;

@@ -31,6 +31,14 @@ pub struct Cli {
     pub json: bool,
 }
 
+/// The command under dtrace's name.
+#[derive(Parser, Debug)]
+#[command(name = "dtrace", version, disable_help_flag = true)]
+pub struct Dtrace {
+    #[command(flatten)]
+    pub trace: crate::trace::TraceArgs,
+}
+
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
@@ -58,6 +66,11 @@ pub enum Command {
         after_help = "Needs a kernel that lets functions be traced (fentry); `dwell doctor` tells. Ctrl-C ends it with the answer.\nEvery call is counted; times are from entry to return and include what the function calls and waits for.\n\nExamples:\n  dwell functions vfs_read vfs_write --duration 5s\n  dwell functions tcp_sendmsg -p $(pidof nginx)\n  dwell functions --spin-locks --duration 5s      all spin locks of the kernel: who waited, who held\n  dwell functions do_fault --duration 1s --json | jq '.functions[0] | {name, calls, mean_ns}'"
     )]
     Functions(FunctionsArgs),
+    /// Run D programs: ask anything of functions, system calls and timers, as with dtrace(1).
+    #[command(
+        after_help = "A link named dtrace to this command behaves as dtrace does.\n\nExamples:\n  dwell trace -n 'syscall:::entry { @[execname] = count(); }'\n  dwell trace -n 'pid$target::malloc:entry { @ = quantize(arg0); }' -c 'ls -l'\n  dwell trace -q -s latency.d -p 4711"
+    )]
+    Trace(crate::trace::TraceArgs),
     /// Tell what this machine allows, what is missing, and the remedy.
     Doctor(DoctorArgs),
     /// Measure what dwell itself costs, on this machine, next to other profilers.

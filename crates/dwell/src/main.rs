@@ -22,6 +22,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if called_as_dtrace() {
+        return dtrace();
+    }
     match run(Cli::parse()) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
@@ -35,6 +38,21 @@ fn main() -> ExitCode {
                 .map_or(ExitCode::FAILURE, ExitCode::from)
         }
     }
+}
+
+/// Whether the command was called by dtrace's name, as a link to it is.
+fn called_as_dtrace() -> bool {
+    let name = std::env::args_os().next();
+    name.is_some_and(|name| std::path::Path::new(&name).file_name() == Some("dtrace".as_ref()))
+}
+
+/// The command as dtrace: its options, its messages, its exit codes.
+fn dtrace() -> ExitCode {
+    let cli = cli::Dtrace::parse();
+    trace::trace(&cli.trace, "dtrace").unwrap_or_else(|error| {
+        eprintln!("dtrace: {}", message(&error));
+        ExitCode::FAILURE
+    })
 }
 
 fn run(cli: Cli) -> anyhow::Result<ExitCode> {
@@ -54,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),
+        Some(Command::Trace(args)) => trace::trace(&args, "dwell"),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Bench(args)) => bench_command(&args),
         Some(Command::Completions { shell }) => {

@@ -19,6 +19,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-script", 1),
     ("dwell-locks", 2),
     ("dwell-report", 2),
+    ("dwell-trace", 2),
     ("dwell", 3),
 ];
 

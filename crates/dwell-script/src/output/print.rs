@@ -263,8 +263,8 @@ fn declared(types: &Types, ty: TypeId, declarator: String) -> String {
         Type::Enum { name, .. } => tagged("enum", name),
         Type::Incomplete { keyword, name } => tagged(keyword, name),
         Type::String => "string".to_owned(),
-        // What `stack()` and its like give, which no declaration can name.
-        _ => "stack".to_owned(),
+        Type::Stack { .. } => "stack".to_owned(),
+        Type::Address { .. } => "address".to_owned(),
     };
     match declarator.is_empty() {
         true => base,

@@ -1,5 +1,209 @@
-//! `dwell trace`.
-
-/// Provider files to headers, for programs that define probes of their own.
-#[cfg_attr(not(test), allow(dead_code))] // called when the command takes `-h` and `-G`
+//! `dwell trace`: D programs. Called as `dtrace`, the command takes dtrace's options and ends as it does.
+mod aggregations;
+mod arguments;
 pub mod header;
+mod names;
+mod output;
+mod run;
+mod source;
+mod target;
+
+pub use arguments::TraceArgs;
+
+use anyhow::Context;
+use dwell_script::codegen::Limits;
+use dwell_script::schema::ProbeName;
+use dwell_script::typed::Script;
+use dwell_script::{Bare, Input, Macros, Options, compile};
+use dwell_trace::{Session, Settings};
+use output::Output;
+use source::Source;
+use std::process::ExitCode;
+use std::time::Duration;
+use target::Target;
+
+/// Exit codes as dtrace has them.
+const FAILED: u8 = 1;
+
+/// Runs what was given; `program` is in front of messages.
+pub fn trace(args: &TraceArgs, program: &str) -> anyhow::Result<ExitCode> {
+    if args.header || args.object {
+        return make(args);
+    }
+    let options = args.script_options()?;
+    let sources = source::read(args, program)?;
+    anyhow::ensure!(!sources.is_empty(), "no probes specified: use -n or -s");
+    let mut target = Target::find(args)?;
+    let mut compiled = Vec::new();
+    for source in &sources {
+        match compile_source(source, args, &target, options.clone()) {
+            Ok(script) => compiled.push(script),
+            Err(error) => {
+                eprintln!("{program}: failed to compile {}: {error}", source.name);
+                eprint!("{}", error.excerpt());
+                return Ok(ExitCode::from(FAILED));
+            }
+        }
+    }
+    let [(script, options)] = <[_; 1]>::try_from(compiled)
+        .map_err(|all| anyhow::anyhow!("{} scripts at once are not possible yet", all.len()))?;
+    if args.verbose {
+        eprint!("{script}");
+    }
+    if args.compile_only {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let status = execute(&script, &options, args, &mut target, (&sources[0], program))?;
+    Ok(ExitCode::from(status as u8))
+}
+
+/// Writes what programs with probes of their own are built with: next to the provider file, as dtrace does.
+fn make(args: &TraceArgs) -> anyhow::Result<ExitCode> {
+    for path in &args.scripts {
+        let name = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let made = if args.header {
+            header::make_header(&text).map(String::into_bytes)
+        } else {
+            header::make_object(&text)
+        };
+        let bytes = made.with_context(|| format!("in {name}"))?;
+        let beside = path.with_extension(if args.header { "h" } else { "o" });
+        let to = args.output.as_deref().unwrap_or(&beside);
+        std::fs::write(to, bytes).with_context(|| format!("cannot write {}", to.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compile_source(
+    source: &Source,
+    args: &TraceArgs,
+    target: &Target,
+    options: Options,
+) -> Result<(Script, Options), dwell_script::Error> {
+    let zeroth = [source.zeroth.as_str()];
+    let arguments = zeroth
+        .into_iter()
+        .chain(args.arguments.iter().map(String::as_str))
+        .collect();
+    let input = Input {
+        source: &source.text,
+        macros: Macros {
+            arguments,
+            variables: variables(target),
+        },
+        specifier: source.specifier,
+        options,
+    };
+    compile(&input, &Bare)
+}
+
+/// `$target`, `$pid` and the like.
+fn variables(target: &Target) -> Vec<(&'static str, i64)> {
+    // SAFETY: none of these has arguments that matter or can fail but for a missing process, which we are not.
+    let ours = unsafe {
+        [
+            ("pid", i64::from(libc::getpid())),
+            ("ppid", i64::from(libc::getppid())),
+            ("uid", i64::from(libc::getuid())),
+            ("euid", i64::from(libc::geteuid())),
+            ("gid", i64::from(libc::getgid())),
+            ("egid", i64::from(libc::getegid())),
+            ("pgid", i64::from(libc::getpgid(0))),
+            ("sid", i64::from(libc::getsid(0))),
+            ("projid", 0),
+            ("taskid", i64::from(libc::getpid())),
+        ]
+    };
+    let of_target = target.pid.map(|pid| ("target", i64::from(pid)));
+    ours.into_iter().chain(of_target).collect()
+}
+
+fn execute(
+    script: &Script,
+    options: &Options,
+    args: &TraceArgs,
+    target: &mut Target,
+    (source, program): (&Source, &str),
+) -> anyhow::Result<i32> {
+    let mut session = Session::new(script, &settings(options), &mut Vec::new())
+        .with_context(|| format!("failed to enable {}", source.name))?;
+    if args.list {
+        list(&session);
+        return Ok(0);
+    }
+    if !options.flag("quiet") {
+        let matched: usize = session.probes().map(|(_, _, clauses)| clauses.len()).sum();
+        let plural = if matched == 1 { "" } else { "s" };
+        eprintln!("{program}: {} matched {matched} probe{plural}", source.name);
+    }
+    let output = Output::open(args.output.as_deref())?;
+    let switch = options
+        .number("switchrate")
+        .map_or(1_000_000_000, |ns| ns.max(1) as u64);
+    let manner = run::Manner {
+        program,
+        switch_every: Duration::from_nanos(switch),
+        tags: options.flag("droptags"),
+    };
+    let printing = printer_options(options, target);
+    run::run(
+        &mut session,
+        &script.types,
+        printing,
+        target,
+        output,
+        &manner,
+    )
+}
+
+fn settings(options: &Options) -> Settings {
+    let default = Settings::default();
+    let size = |name: &str, otherwise: u64| {
+        options
+            .number(name)
+            .map_or(otherwise, |n| n.clamp(16, 1 << 32) as u64)
+    };
+    let limits = Limits {
+        strsize: size("strsize", default.limits.strsize.into()).min(8 << 10) as u32,
+        dynvarsize: size("dynvarsize", default.limits.dynvarsize.into()).min(1 << 30) as u32,
+        aggsize: size("aggsize", default.limits.aggsize),
+    };
+    let buffer = size("bufsize", default.buffer.into()).clamp(4096, 1 << 30) as u32;
+    Settings {
+        limits,
+        buffer: buffer.next_power_of_two(),
+        may_match_nothing: options.flag("zdefs"),
+    }
+}
+
+/// The printer's part of the options.
+fn printer_options(options: &Options, target: &Target) -> dwell_script::output::Options {
+    let mut printing = dwell_script::output::Options::default();
+    for name in Options::names() {
+        let number = options.number(name).map(|n| n.to_string());
+        if let Some(value) = number.or_else(|| options.text(name).map(str::to_owned)) {
+            // Those of other parts are not the printer's.
+            let _ = printing.set(name, &value);
+        }
+    }
+    printing.target = target.pid.unwrap_or(0);
+    printing
+}
+
+/// `-l`.
+fn list(session: &Session<'_>) {
+    println!(
+        "{:>5} {:>10} {:>17} {:>33} NAME",
+        "ID", "PROVIDER", "MODULE", "FUNCTION"
+    );
+    for (number, name, _) in session.probes() {
+        let ProbeName {
+            provider,
+            module,
+            function,
+            name,
+        } = name;
+        println!("{number:>5} {provider:>10} {module:>17} {function:>33} {name}");
+    }
+}

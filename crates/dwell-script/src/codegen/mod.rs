@@ -1,0 +1,180 @@
+//! Programs for the clauses of a checked script.
+//!
+//! All clauses that run for a probe become one program, one behind the other, so that `this->` variables and the
+//! time stamp are theirs together. [`Generator`] first lays out what the whole script shares, then makes a program
+//! for each kind of probe and list of clauses that it is asked for.
+//!
+//! Registers: 0 has values, 1 to 5 are for calls, 6 is the context, 7 the probe's number, 8 is free within a
+//! statement, 9 the start of the slot, if there is one. See [`frame`] for memory.
+mod aggregate;
+mod assembler;
+mod buckets;
+mod builtin;
+mod clause;
+mod condition;
+mod error;
+mod expression;
+mod fields;
+mod frame;
+mod function;
+mod layout;
+mod memory;
+mod operators;
+mod place;
+mod program;
+mod records;
+mod site;
+mod strings;
+#[cfg(test)]
+mod tests;
+
+pub use error::CodeError;
+pub use frame::{SLOT_SIZE, SLOTS};
+pub use layout::{MEMORY, NAMES, RECORDS, SLOT_STORE, THREAD, control};
+pub use program::{ERROR_CLAUSE, ErrorRecord};
+pub use site::{Numbering, SYSTEM_CALLS, Site};
+
+use crate::schema::{AggregationId, AggregationSchema, ClauseSchema, Row};
+use crate::typed::{Aggregation, Script};
+use dwell_abi::program::{Program, Store};
+use layout::Layout;
+
+/// What options decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a string, its zero included.
+    pub strsize: u32,
+    /// Bytes for the values of each associative array.
+    pub dynvarsize: u32,
+    /// Bytes for the keys and values of each aggregation.
+    pub aggsize: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            strsize: 256,
+            dynvarsize: 1 << 20,
+            aggsize: 64 << 20,
+        }
+    }
+}
+
+/// Makes programs of one script.
+#[derive(Debug)]
+pub struct Generator<'a> {
+    script: &'a Script,
+    layout: Layout,
+    clauses: Vec<ClauseSchema>,
+    aggregations: Vec<AggregationSchema>,
+}
+
+impl<'a> Generator<'a> {
+    /// Lays out what the script's programs share.
+    pub fn new(script: &'a Script, limits: &Limits) -> Self {
+        let sizes = fields::Sizes {
+            string: limits.strsize.next_multiple_of(8),
+        };
+        let aggregations: Vec<AggregationSchema> = script
+            .aggregations
+            .iter()
+            .map(|aggregation| aggregation_schema(script, sizes, aggregation))
+            .collect();
+        let layout = Layout::new(script, limits, &aggregations);
+        let clauses = script
+            .clauses
+            .iter()
+            .map(|clause| records::schema(&script.types, sizes, clause))
+            .collect();
+        Generator {
+            script,
+            layout,
+            clauses,
+            aggregations,
+        }
+    }
+
+    /// The program of a kind of probe at which these clauses (by their place in the script) run in this order.
+    pub fn program(
+        &mut self,
+        site: Site,
+        numbering: &Numbering,
+        clauses: &[usize],
+    ) -> Result<Program, CodeError> {
+        match program::generate(self, site, numbering, clauses, false) {
+            Err(CodeError::TooDeep) => program::generate(self, site, numbering, clauses, true),
+            result => result,
+        }
+    }
+
+    /// What programs keep; complete once all of them are made.
+    pub fn stores(&self) -> Vec<Store> {
+        let mut stores = self.layout.stores.clone();
+        stores[MEMORY as usize] = Store::Memory {
+            size: self.layout.memory.len() as u32,
+        };
+        stores
+    }
+
+    /// What [`MEMORY`] holds at first; complete once all programs are made.
+    pub fn memory(&self) -> &[u8] {
+        &self.layout.memory
+    }
+
+    /// The records of each clause.
+    pub fn clauses(&self) -> &[ClauseSchema] {
+        &self.clauses
+    }
+
+    /// The aggregations by id.
+    pub fn aggregations(&self) -> &[AggregationSchema] {
+        &self.aggregations
+    }
+
+    /// Bytes of each of the four strings in [`NAMES`].
+    pub fn string_size(&self) -> u32 {
+        self.layout.sizes.string
+    }
+
+    /// The store of an aggregation; none if it is never filled.
+    pub fn sums_store(&self, aggregation: AggregationId) -> Option<u32> {
+        self.layout.sums_of(aggregation.0 as usize)
+    }
+
+    /// What an entry of a store of sums says of an aggregation; none if it is another's that shares the store.
+    pub fn row(&self, aggregation: AggregationId, key: &[u8], value: &[u8]) -> Option<Row> {
+        let schema = &self.aggregations[aggregation.0 as usize];
+        let key = key.strip_prefix(&prefix(aggregation))?;
+        Some(Row {
+            key: key.into(),
+            values: aggregate::values(schema.function, value)?,
+        })
+    }
+
+    /// The key in the store of sums for a key of an aggregation.
+    pub fn store_key(&self, aggregation: AggregationId, key: &[u8]) -> Vec<u8> {
+        [&prefix(aggregation)[..], key].concat()
+    }
+}
+
+/// What stands before the keys of an aggregation.
+fn prefix(aggregation: AggregationId) -> [u8; layout::AGGREGATION_PREFIX as usize] {
+    u64::from(aggregation.0).to_le_bytes()
+}
+
+fn aggregation_schema(
+    script: &Script,
+    sizes: fields::Sizes,
+    aggregation: &Aggregation,
+) -> AggregationSchema {
+    let (keys, key_size) = fields::key_fields(&script.types, sizes, &aggregation.keys);
+    AggregationSchema {
+        name: aggregation.name.clone(),
+        keys,
+        key_size,
+        function: aggregation
+            .function
+            .unwrap_or(crate::schema::Aggregate::Count),
+        signed: aggregation.signed,
+    }
+}

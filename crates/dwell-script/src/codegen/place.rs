@@ -1,0 +1,310 @@
+//! Variables, elements of arrays and memory: reading and assigning.
+use super::clause::expressions;
+use super::error::CodeError;
+use super::fields;
+use super::frame::Location;
+use super::layout::{Home, THREAD, control};
+use super::program::Maker;
+use crate::span::Span;
+use crate::typed::*;
+use crate::types::{Type, TypeId};
+use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width};
+use dwell_abi::program::operation as op;
+
+/// A place whose address and keys have been computed, to be read and written any number of times.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Prepared {
+    /// Our own memory, at a fixed place.
+    Here(Location),
+    /// From the start of the thread's memory.
+    Thread(u32),
+    /// An element of a table; the key lies there.
+    Element { store: u32, key: Location },
+    /// Memory of the target or the kernel, whose address lies there.
+    Outside(Location),
+    /// Likewise, some bits of an integer.
+    Bits {
+        address: Location,
+        shift: u8,
+        width: u8,
+    },
+}
+
+impl Maker<'_, '_> {
+    pub(super) fn prepare(&mut self, place: &Place, span: Span) -> Result<Prepared, CodeError> {
+        match &place.kind {
+            PlaceKind::Variable(id) => Ok(self.variable(*id, 0)),
+            PlaceKind::Part(id, offset) => Ok(self.variable(*id, *offset)),
+            PlaceKind::Element(id, keys) => self.element(*id, keys),
+            PlaceKind::Memory(address) => {
+                self.value(address)?;
+                Ok(Prepared::Outside(self.spill()?))
+            }
+            PlaceKind::Bits {
+                address,
+                shift,
+                width,
+            } => {
+                self.value(address)?;
+                let address = self.spill()?;
+                Ok(Prepared::Bits {
+                    address,
+                    shift: *shift,
+                    width: *width,
+                })
+            }
+            PlaceKind::ThreadPointer { .. } => Err(CodeError::unsupported(
+                "a thread-local variable of the target",
+                span,
+            )),
+        }
+    }
+
+    fn variable(&mut self, id: VariableId, offset: u32) -> Prepared {
+        match self.generator.layout.home_of(id) {
+            Home::Memory(at) => Prepared::Here(Location::Memory(at + offset)),
+            Home::Thread(at) => Prepared::Thread(at + offset),
+            Home::Frame => Prepared::Here(self.locals[&id].plus(offset)),
+            Home::Table(_) => unreachable!("an array is only used by its elements"),
+        }
+    }
+
+    fn element(&mut self, id: VariableId, keys: &[Expr]) -> Result<Prepared, CodeError> {
+        let Home::Table(store) = self.generator.layout.home_of(id) else {
+            unreachable!("only arrays have elements");
+        };
+        let variable = &self.script.variables[id.0 as usize];
+        let types = variable.keys.as_deref().unwrap_or_default();
+        let own = if variable.scope == Scope::Thread {
+            8
+        } else {
+            0
+        };
+        let sizes = self.generator.layout.sizes;
+        let (fields, size) = fields::key_fields(&self.script.types, sizes, types);
+        let key = self.frame.buffer(own + size)?;
+        self.zero(key, own + size);
+        for (value, field) in keys.iter().zip(fields) {
+            let mark = self.frame.mark();
+            self.field(value, key.plus(own + field.offset), field.size)?;
+            self.frame.release(mark);
+        }
+        if own > 0 {
+            self.code.call(op::IDS);
+            self.cut(0, 4, false);
+            self.store_word(key, 0);
+        }
+        Ok(Prepared::Element { store, key })
+    }
+
+    /// The value of a scalar at a place into register 0.
+    pub(super) fn read(&mut self, place: Prepared, ty: TypeId) -> Result<(), CodeError> {
+        let (size, signed) = self.shape(ty);
+        match place {
+            Prepared::Here(at) => self.load_word(0, at),
+            Prepared::Thread(offset) => {
+                self.thread_memory(0);
+                self.load_if_found(offset);
+            }
+            Prepared::Element { store, key } => {
+                self.lookup(store, key);
+                self.load_if_found(0);
+            }
+            Prepared::Outside(address) => {
+                self.load_word(0, address);
+                self.read_memory(size)?;
+                if signed {
+                    self.cut(0, size, true);
+                }
+            }
+            Prepared::Bits {
+                address,
+                shift,
+                width,
+            } => {
+                self.load_word(0, address);
+                self.read_memory(size)?;
+                let left = 64 - i32::from(shift) - i32::from(width);
+                self.code.alu_imm(Alu::Lsh, 0, left);
+                let right = if signed { Alu::Arsh } else { Alu::Rsh };
+                self.code.alu_imm(right, 0, 64 - i32::from(width));
+            }
+        }
+        Ok(())
+    }
+
+    /// Assigns register 0, which stays, to a scalar at a place.
+    pub(super) fn write(
+        &mut self,
+        place: Prepared,
+        ty: TypeId,
+        span: Span,
+    ) -> Result<(), CodeError> {
+        let (size, signed) = self.shape(ty);
+        self.cut(0, size, signed);
+        match place {
+            Prepared::Here(at) => self.store_word(at, 0),
+            Prepared::Thread(offset) => self.write_thread(offset)?,
+            Prepared::Element { store, key } => self.write_element(store, key)?,
+            Prepared::Outside(_) | Prepared::Bits { .. } => {
+                return Err(CodeError::unsupported(
+                    "assigning to the target's memory",
+                    span,
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn write_thread(&mut self, offset: u32) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let value = self.spill()?;
+        let (found, done) = (self.code.label(), self.code.label());
+        self.thread_memory(op::CREATE);
+        self.code.jump_imm(Jump::Ne, 0, 0, found);
+        self.count(control::VARIABLE_DROPS);
+        self.code.jump(done);
+        self.code.place(found);
+        self.load_word(1, value);
+        self.code.store(Width::W8, 0, offset as i16, 1);
+        self.code.place(done);
+        self.load_word(0, value);
+        self.frame.release(mark);
+        Ok(())
+    }
+
+    /// Zero frees the element.
+    fn write_element(&mut self, store: u32, key: Location) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let value = self.spill()?;
+        let (free, done) = (self.code.label(), self.code.label());
+        self.code.jump_imm(Jump::Eq, 0, 0, free);
+        self.update(store, key, value);
+        self.code.jump(done);
+        self.code.place(free);
+        self.delete(store, key);
+        self.code.place(done);
+        self.load_word(0, value);
+        self.frame.release(mark);
+        Ok(())
+    }
+
+    /// The address of the thread's memory, or 0, into register 0.
+    pub(super) fn thread_memory(&mut self, flags: i32) {
+        self.code.call(op::THREAD);
+        self.code.mov(2, 0);
+        self.code.pair(Instruction::load_store(1, THREAD));
+        self.code.constant(3, 0);
+        self.code.constant(4, i64::from(flags));
+        self.code.call(op::THREAD_MEMORY);
+    }
+
+    /// The address of an element's value, or 0, into register 0.
+    pub(super) fn lookup(&mut self, store: u32, key: Location) {
+        self.code.pair(Instruction::load_store(1, store));
+        self.address(2, key);
+        self.code.call(op::LOOKUP);
+    }
+
+    /// Sets an element; no room is counted.
+    pub(super) fn update(&mut self, store: u32, key: Location, value: Location) {
+        self.code.pair(Instruction::load_store(1, store));
+        self.address(2, key);
+        self.address(3, value);
+        self.code.constant(4, 0);
+        self.code.call(op::UPDATE);
+        let fine = self.code.label();
+        self.code.jump_imm(Jump::Eq, 0, 0, fine);
+        self.count(control::VARIABLE_DROPS);
+        self.code.place(fine);
+    }
+
+    pub(super) fn delete(&mut self, store: u32, key: Location) {
+        self.code.pair(Instruction::load_store(1, store));
+        self.address(2, key);
+        self.code.call(op::DELETE);
+    }
+
+    /// Register 0 becomes the word at the address it has, or stays 0.
+    fn load_if_found(&mut self, offset: u32) {
+        let missing = self.code.label();
+        self.code.jump_imm(Jump::Eq, 0, 0, missing);
+        self.code.load(Width::W8, 0, 0, offset as i16);
+        self.code.place(missing);
+    }
+
+    /// Bytes and signedness of a scalar.
+    pub(super) fn shape(&self, ty: TypeId) -> (u32, bool) {
+        match self.script.types.actual(ty) {
+            Type::Int { size, signed, .. } | Type::Enum { size, signed, .. } => {
+                (u32::from(*size), *signed)
+            }
+            Type::Float { size, .. } => (u32::from(*size), false),
+            _ => (8, false),
+        }
+    }
+}
+
+/// What [`visit_clause`] comes by.
+pub(super) enum Seen {
+    Variable(VariableId),
+    Builtin(Builtin),
+}
+
+/// Tells of every variable and builtin that a clause uses.
+pub(super) fn visit_clause(clause: &Clause, tell: &mut dyn FnMut(Seen)) {
+    clause.predicate.iter().for_each(|e| visit(e, tell));
+    visit_statements(&clause.body, tell);
+}
+
+fn visit_statements(all: &[Statement], tell: &mut dyn FnMut(Seen)) {
+    for statement in all {
+        expressions(statement)
+            .into_iter()
+            .for_each(|e| visit(e, tell));
+        if let Statement::If {
+            then, otherwise, ..
+        } = statement
+        {
+            visit_statements(then, tell);
+            visit_statements(otherwise, tell);
+        }
+    }
+}
+
+fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
+    match &e.kind {
+        ExprKind::Int(_) | ExprKind::String(_) => {}
+        ExprKind::Builtin(builtin) => tell(Seen::Builtin(*builtin)),
+        ExprKind::Read(place) | ExprKind::AddressOf(place) | ExprKind::Step { place, .. } => {
+            visit_place(place, tell);
+        }
+        ExprKind::Unary(_, a) | ExprKind::Cast(a) => visit(a, tell),
+        ExprKind::Binary(_, a, b)
+        | ExprKind::And(a, b)
+        | ExprKind::Or(a, b)
+        | ExprKind::Xor(a, b)
+        | ExprKind::Comma(a, b) => {
+            visit(a, tell);
+            visit(b, tell);
+        }
+        ExprKind::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|e| visit(e, tell)),
+        ExprKind::Assign(place, value) | ExprKind::Update(place, _, value) => {
+            visit_place(place, tell);
+            visit(value, tell);
+        }
+        ExprKind::Call(_, arguments) => arguments.iter().for_each(|e| visit(e, tell)),
+    }
+}
+
+fn visit_place(place: &Place, tell: &mut dyn FnMut(Seen)) {
+    match &place.kind {
+        PlaceKind::Variable(id) | PlaceKind::Part(id, _) => tell(Seen::Variable(*id)),
+        PlaceKind::Element(id, keys) => {
+            tell(Seen::Variable(*id));
+            keys.iter().for_each(|e| visit(e, tell));
+        }
+        PlaceKind::Memory(address) | PlaceKind::Bits { address, .. } => visit(address, tell),
+        PlaceKind::ThreadPointer { .. } => {}
+    }
+}

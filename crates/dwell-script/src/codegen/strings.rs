@@ -1,0 +1,213 @@
+//! Strings: bytes in memory of `strsize`, zeros from their end on, so that they compare by words and serve as keys.
+use super::assembler::Label;
+use super::error::CodeError;
+use super::fields::is_string;
+use super::frame::Location;
+use super::layout::control;
+use super::operators::condition_of;
+use super::place::Prepared;
+use super::program::Maker;
+use crate::span::Span;
+use crate::typed::*;
+use dwell_abi::program::instruction::{Instruction, Jump};
+use dwell_abi::program::operation as op;
+
+impl Maker<'_, '_> {
+    /// Bytes of a string.
+    pub(super) fn strsize(&self) -> u32 {
+        self.generator.layout.sizes.string
+    }
+
+    /// A string's place. It stays valid until the frame is released to a mark from before.
+    pub(super) fn string(&mut self, e: &Expr) -> Result<Location, CodeError> {
+        match &e.kind {
+            ExprKind::String(text) => Ok(self.literal(text)),
+            ExprKind::Int(0) => Ok(self.literal("")),
+            ExprKind::Read(place) => {
+                let prepared = self.prepare(place, e.span)?;
+                self.read_string_at(prepared)
+            }
+            ExprKind::Cast(a) if is_string(&self.script.types, a.ty) => self.string(a),
+            ExprKind::Cast(a) => {
+                let to = self.new_string()?;
+                let mark = self.frame.mark();
+                self.value(a)?;
+                let size = self.strsize();
+                self.read_string(to, size)?;
+                self.frame.release(mark);
+                Ok(to)
+            }
+            ExprKind::Builtin(builtin) => self.builtin_string(*builtin, e.span),
+            ExprKind::Conditional(condition, a, b) => self.string_conditional(condition, a, b),
+            ExprKind::Assign(place, value) => self.string_assign(place, value, e.span),
+            ExprKind::Comma(a, b) => {
+                self.effect(a)?;
+                self.string(b)
+            }
+            ExprKind::Call(function, arguments) => self.string_call(*function, arguments, e.span),
+            _ => Err(CodeError::unsupported("this as a string", e.span)),
+        }
+    }
+
+    /// Memory for a string.
+    pub(super) fn new_string(&mut self) -> Result<Location, CodeError> {
+        let size = self.strsize();
+        self.frame.buffer(size)
+    }
+
+    fn literal(&mut self, text: &str) -> Location {
+        let size = self.strsize();
+        let bytes = &text.as_bytes()[..text.len().min(size as usize - 1)];
+        Location::Memory(self.generator.layout.constant(bytes, size))
+    }
+
+    fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
+        match place {
+            Prepared::Here(at) => Ok(at),
+            Prepared::Thread(offset) => {
+                let to = self.new_string()?;
+                self.zero_string(to);
+                self.thread_memory(0);
+                self.copy_if_found(to, offset);
+                Ok(to)
+            }
+            Prepared::Element { store, key } => {
+                let to = self.new_string()?;
+                self.zero_string(to);
+                self.lookup(store, key);
+                self.copy_if_found(to, 0);
+                Ok(to)
+            }
+            Prepared::Outside(address) | Prepared::Bits { address, .. } => {
+                let to = self.new_string()?;
+                self.load_word(0, address);
+                let size = self.strsize();
+                self.read_string(to, size)?;
+                Ok(to)
+            }
+        }
+    }
+
+    pub(super) fn zero_string(&mut self, to: Location) {
+        let size = self.strsize();
+        self.zero(to, size);
+    }
+
+    /// Copies a string from the address in register 0, if that is not 0.
+    fn copy_if_found(&mut self, to: Location, offset: u32) {
+        let missing = self.code.label();
+        self.code.jump_imm(Jump::Eq, 0, 0, missing);
+        self.code.mov(3, 0);
+        self.code
+            .alu_imm(dwell_abi::program::instruction::Alu::Add, 3, offset as i32);
+        self.address(1, to);
+        let size = self.strsize();
+        self.copy_call(size);
+        self.code.place(missing);
+    }
+
+    fn string_conditional(
+        &mut self,
+        condition: &Expr,
+        a: &Expr,
+        b: &Expr,
+    ) -> Result<Location, CodeError> {
+        let to = self.new_string()?;
+        let mark = self.frame.mark();
+        let size = self.strsize();
+        let (otherwise, done) = (self.code.label(), self.code.label());
+        self.unless(condition, otherwise)?;
+        let from = self.string(a)?;
+        self.copy(to, from, size);
+        self.frame.release(mark);
+        self.code.jump(done);
+        self.code.place(otherwise);
+        let from = self.string(b)?;
+        self.copy(to, from, size);
+        self.frame.release(mark);
+        self.code.place(done);
+        Ok(to)
+    }
+
+    fn string_assign(
+        &mut self,
+        place: &Place,
+        value: &Expr,
+        span: Span,
+    ) -> Result<Location, CodeError> {
+        let prepared = self.prepare(place, span)?;
+        let from = self.string(value)?;
+        let size = self.strsize();
+        match prepared {
+            Prepared::Here(at) => self.copy(at, from, size),
+            Prepared::Thread(offset) => {
+                let (found, done) = (self.code.label(), self.code.label());
+                self.thread_memory(op::CREATE);
+                self.code.jump_imm(Jump::Ne, 0, 0, found);
+                self.count(control::VARIABLE_DROPS);
+                self.code.jump(done);
+                self.code.place(found);
+                self.code.mov(1, 0);
+                self.code
+                    .alu_imm(dwell_abi::program::instruction::Alu::Add, 1, offset as i32);
+                self.address(3, from);
+                self.copy_call(size);
+                self.code.place(done);
+            }
+            Prepared::Element { store, key } if matches!(value.kind, ExprKind::Int(0)) => {
+                self.delete(store, key);
+            }
+            Prepared::Element { store, key } => self.update(store, key, from),
+            _ => {
+                return Err(CodeError::unsupported(
+                    "assigning to the target's memory",
+                    span,
+                ));
+            }
+        }
+        Ok(from)
+    }
+
+    /// Jumps if a comparison of strings is false. Words of 8 bytes are compared as they are for equality; what
+    /// differs is compared by its bytes from the first on.
+    pub(super) fn unless_strings(
+        &mut self,
+        operator: Binary,
+        a: &Expr,
+        b: &Expr,
+        no: Label,
+    ) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let (left, right) = (self.string(a)?, self.string(b)?);
+        let literal = |e: &Expr| match &e.kind {
+            ExprKind::String(text) => Some(text.len() as u32 + 1),
+            _ => None,
+        };
+        let size = [a, b].into_iter().filter_map(literal).min();
+        let size = size.map_or(self.strsize(), |size| size.min(self.strsize()));
+        let (differ, done) = (self.code.label(), self.code.label());
+        self.address(3, left);
+        self.address(4, right);
+        for offset in (0..size.next_multiple_of(8)).step_by(8) {
+            let offset = offset as i16;
+            let width = dwell_abi::program::instruction::Width::W8;
+            self.code.load(width, 1, 3, offset);
+            self.code.load(width, 2, 4, offset);
+            self.code.jump_if(Jump::Ne, 1, 2, differ);
+        }
+        let equal_is_true = matches!(
+            operator,
+            Binary::Equal | Binary::LessEqual | Binary::GreaterEqual
+        );
+        self.code.jump(if equal_is_true { done } else { no });
+        self.code.place(differ);
+        self.code.emit(Instruction::swap(1, 64));
+        self.code.emit(Instruction::swap(2, 64));
+        let holds = condition_of(operator, false).expect("a comparison");
+        self.code.jump_if(holds, 1, 2, done);
+        self.code.jump(no);
+        self.code.place(done);
+        self.frame.release(mark);
+        Ok(())
+    }
+}

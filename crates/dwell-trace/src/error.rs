@@ -1,0 +1,81 @@
+//! What can go wrong between a script and its first record.
+use std::io;
+
+/// Why a script does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// No program can be made of it.
+    #[error(transparent)]
+    Code(#[from] dwell_script::codegen::CodeError),
+    /// A description that matches nothing.
+    #[error("probe description {0} does not match any probes")]
+    NoMatch(String),
+    /// A description that no provider understands.
+    #[error("probe description {description}: {why}")]
+    Description {
+        /// As the script has it.
+        description: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The kernel refused something.
+    #[error("{doing}: {error}{}", remedy(.error))]
+    Kernel {
+        /// What was tried.
+        doing: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// The kernel's verifier refused a program, which is a mistake of ours.
+    #[error("the kernel refused a program for {probe}: {log}")]
+    Verifier {
+        /// A probe it was for.
+        probe: String,
+        /// The end of what the verifier said.
+        log: String,
+    },
+    /// A process cannot be looked at.
+    #[error("process {pid}: {error}")]
+    Process {
+        /// Which.
+        pid: u32,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl TraceError {
+    /// What the last system call said.
+    pub(crate) fn last(doing: impl Into<String>) -> Self {
+        TraceError::Kernel {
+            doing: doing.into(),
+            error: io::Error::last_os_error(),
+        }
+    }
+
+    /// A negative result of libbpf.
+    pub(crate) fn code(doing: impl Into<String>, code: i32) -> Self {
+        TraceError::Kernel {
+            doing: doing.into(),
+            error: io::Error::from_raw_os_error(-code),
+        }
+    }
+
+    /// An error of libbpf's.
+    pub(crate) fn bpf(doing: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Self {
+        let doing = doing.into();
+        move |error| TraceError::Kernel {
+            doing,
+            error: io::Error::other(error.to_string()),
+        }
+    }
+}
+
+fn remedy(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => {
+            "\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells more"
+        }
+        _ => "",
+    }
+}

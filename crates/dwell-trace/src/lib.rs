@@ -1,0 +1,17 @@
+//! Runs the programs of a script in the kernel.
+//!
+//! [`probes`] finds what a script's descriptions mean on this machine, [`Session`] makes a program for each kind of
+//! probe and list of clauses, loads and attaches them, and gives back what they recorded. With `dwell-collector`
+//! alone in naming libbpf. Knows nothing of D's syntax, nor of what records look like when they are printed.
+
+mod error;
+mod links;
+mod maps;
+pub mod probes;
+mod programs;
+mod ring;
+mod session;
+
+pub use error::TraceError;
+pub use maps::Drops;
+pub use session::{Session, Settings};

@@ -1,0 +1,143 @@
+//! The files that a process runs code of.
+use dwell_elf::ElfFile;
+use memmap2::Mmap;
+use std::fs::{self, File};
+use std::io;
+
+/// A process whose functions are probed.
+#[derive(Debug)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its files, the program first.
+    pub modules: Vec<Module>,
+}
+
+/// A file that a process runs code of.
+#[derive(Debug)]
+pub struct Module {
+    /// The last part of its path.
+    pub name: Box<str>,
+    /// Whether it is the program itself.
+    pub is_program: bool,
+    /// A path that leads to the file as the process has it.
+    pub(super) reached_by: Box<str>,
+    data: Mmap,
+}
+
+impl Process {
+    /// Reads what a process has mapped.
+    pub fn read(pid: u32) -> io::Result<Process> {
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
+        let program = fs::read_link(format!("/proc/{pid}/exe"))?;
+        let mut modules: Vec<Module> = Vec::new();
+        let mut seen = Vec::new();
+        for line in maps.lines() {
+            let Some(mapping) = Mapping::parse(line).filter(|m| m.executable && m.inode != "0")
+            else {
+                continue;
+            };
+            if seen.contains(&(mapping.device, mapping.inode)) {
+                continue;
+            }
+            seen.push((mapping.device, mapping.inode));
+            let reached_by = format!("/proc/{pid}/map_files/{}", mapping.range);
+            if let Some(data) = mapped(&reached_by) {
+                let is_program = program.as_os_str() == mapping.path;
+                let name = mapping.path.rsplit('/').next().unwrap_or_default().into();
+                modules.push(Module {
+                    name,
+                    is_program,
+                    reached_by: reached_by.into(),
+                    data,
+                });
+            }
+        }
+        modules.sort_by_key(|m| !m.is_program);
+        Ok(Process { pid, modules })
+    }
+}
+
+impl Process {
+    /// A process that will execute a file, as far as can be told before: the file's functions, not those of its
+    /// libraries.
+    pub fn of_file(pid: u32, path: &str) -> io::Result<Process> {
+        let data =
+            mapped(path).ok_or_else(|| io::Error::other(format!("{path} cannot be read")))?;
+        let name = path.rsplit('/').next().unwrap_or_default().into();
+        let module = Module {
+            name,
+            is_program: true,
+            reached_by: path.into(),
+            data,
+        };
+        Ok(Process {
+            pid,
+            modules: vec![module],
+        })
+    }
+}
+
+impl Module {
+    /// The file, if it can be read as one.
+    pub fn elf(&self) -> Option<ElfFile<'_>> {
+        ElfFile::parse(&self.data).ok()
+    }
+
+    /// Whether a description means it: by its name, by its name up to `.so`, the program as `a.out`.
+    pub(super) fn is_meant(&self, pattern: &str) -> bool {
+        let stem = self.name.split(".so").next().unwrap_or_default();
+        super::matches(pattern, &self.name)
+            || super::matches(pattern, stem)
+            || (self.is_program && super::matches(pattern, "a.out"))
+    }
+}
+
+/// A file's contents; none for what is no file that can be mapped.
+fn mapped(path: &str) -> Option<Mmap> {
+    let file = File::open(path).ok()?;
+    // SAFETY: the file is one that the target runs; who rewrites such a file in place breaks the target as well.
+    unsafe { Mmap::map(&file) }.ok()
+}
+
+/// A line of `/proc/PID/maps`.
+struct Mapping<'a> {
+    range: &'a str,
+    executable: bool,
+    device: &'a str,
+    inode: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Mapping<'a> {
+    fn parse(line: &'a str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let (range, flags, _offset) = (words.next()?, words.next()?, words.next()?);
+        let (device, inode) = (words.next()?, words.next()?);
+        let path = words.next().unwrap_or_default().trim_start();
+        Some(Mapping {
+            range,
+            executable: flags.contains('x'),
+            device,
+            inode,
+            path,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn we_have_a_program_and_a_libc() {
+        let own = Process::read(std::process::id()).expect("we live");
+        assert!(own.modules[0].is_program);
+        assert!(
+            own.modules
+                .iter()
+                .any(|m| m.is_meant("libc") && m.is_meant("libc.so*"))
+        );
+        assert!(own.modules[0].is_meant("a.out"));
+    }
+}

@@ -1,0 +1,148 @@
+//! Programs into the kernel.
+use crate::error::TraceError;
+use crate::maps::Maps;
+use dwell_abi::program::instruction::{LOAD_64, STORE, STORE_ADDRESS};
+use dwell_abi::program::{Instruction, Program};
+use dwell_script::codegen::Site;
+use libbpf_sys::{bpf_insn, bpf_prog_load_opts, bpf_test_run_opts};
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// Bytes for the verifier's words, asked for when it refuses.
+const LOG_SIZE: usize = 1 << 20;
+/// How much of them is shown.
+const LOG_SHOWN: usize = 2000;
+/// Words that the context of a program without a probe has.
+const ARGUMENTS: usize = 12;
+
+/// A program in the kernel.
+pub(crate) struct Loaded(OwnedFd);
+
+/// Which type of program serves a kind of probe, and what it says it will be attached to.
+fn kind(site: Site) -> (libbpf_sys::bpf_prog_type, libbpf_sys::bpf_attach_type) {
+    match site {
+        Site::Entry | Site::Return | Site::Offset => (
+            libbpf_sys::BPF_PROG_TYPE_KPROBE,
+            libbpf_sys::BPF_TRACE_UPROBE_MULTI,
+        ),
+        Site::Tick | Site::Profile => (libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, 0),
+        Site::Begin | Site::End | Site::SyscallEntry | Site::SyscallReturn | Site::Tracepoint => {
+            (libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT, 0)
+        }
+    }
+}
+
+impl Loaded {
+    /// Loads a program for a kind of probe; `probe` is for messages.
+    pub(crate) fn load(
+        site: Site,
+        program: &Program,
+        maps: &Maps,
+        probe: &str,
+    ) -> Result<Loaded, TraceError> {
+        let instructions = encode(&program.code, maps);
+        match load(site, &instructions, &mut []) {
+            Err(error)
+                if matches!(
+                    error.raw_os_error(),
+                    Some(libc::EACCES | libc::EINVAL | libc::E2BIG)
+                ) =>
+            {
+                let mut log = vec![0; LOG_SIZE];
+                match load(site, &instructions, &mut log) {
+                    Ok(loaded) => Ok(loaded),
+                    Err(_) => Err(TraceError::Verifier {
+                        probe: probe.into(),
+                        log: end_of(&log),
+                    }),
+                }
+            }
+            Err(error) => Err(TraceError::Kernel {
+                doing: format!("loading a program for {probe}"),
+                error,
+            }),
+            Ok(loaded) => Ok(loaded),
+        }
+    }
+
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+
+    /// Runs a program that has no probe, here and now.
+    pub(crate) fn run(&self) -> Result<(), TraceError> {
+        let context = [0u64; ARGUMENTS];
+        let mut options = bpf_test_run_opts {
+            sz: size_of::<bpf_test_run_opts>() as _,
+            ctx_in: context.as_ptr().cast(),
+            ctx_size_in: size_of_val(&context) as u32,
+            ..Default::default()
+        };
+        // SAFETY: the options and the context live through the call; the descriptor is a program's.
+        let code = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.descriptor(), &mut options) };
+        if code != 0 {
+            return Err(TraceError::code("running BEGIN or END", code));
+        }
+        Ok(())
+    }
+}
+
+fn load(site: Site, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<Loaded> {
+    let (kind, attached) = kind(site);
+    let mut options = bpf_prog_load_opts {
+        sz: size_of::<bpf_prog_load_opts>() as _,
+        expected_attach_type: attached,
+        ..Default::default()
+    };
+    if !log.is_empty() {
+        options.log_level = 1;
+        options.log_size = log.len() as u32;
+        options.log_buf = log.as_mut_ptr().cast();
+    }
+    // SAFETY: names are constants that end with zeros; instructions, log and options live through the call.
+    let fd = unsafe {
+        libbpf_sys::bpf_prog_load(
+            kind,
+            c"dwell_clauses".as_ptr(),
+            c"GPL".as_ptr(),
+            instructions.as_ptr(),
+            instructions.len() as _,
+            &mut options,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::from_raw_os_error(-fd));
+    }
+    // SAFETY: the kernel just gave us this descriptor.
+    Ok(Loaded(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// The kernel's form, with descriptors of maps for numbers of stores.
+fn encode(code: &[Instruction], maps: &Maps) -> Vec<bpf_insn> {
+    code.iter()
+        .map(|instruction| {
+            let mut instruction = *instruction;
+            let is_store = matches!(instruction.src, STORE | STORE_ADDRESS);
+            if instruction.opcode == LOAD_64 && is_store {
+                instruction.imm = maps
+                    .descriptor(instruction.imm)
+                    .expect("programs name existing stores");
+            }
+            let words = instruction.encode().to_le_bytes();
+            // SAFETY: an instruction is 8 bytes of which every combination is one.
+            unsafe { std::mem::transmute::<[u8; 8], bpf_insn>(words) }
+        })
+        .collect()
+}
+
+fn end_of(log: &[u8]) -> String {
+    let text = CStr::from_bytes_until_nul(log)
+        .map(CStr::to_string_lossy)
+        .unwrap_or_default();
+    let start = text.len().saturating_sub(LOG_SHOWN);
+    let start = (start..text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
+    text[start..].to_owned()
+}

@@ -1,0 +1,105 @@
+//! The command line of `dwell trace`, which is dtrace's.
+use clap::Args;
+use dwell_script::Options;
+use std::path::PathBuf;
+
+/// `dwell trace`.
+#[derive(Args, Debug, Clone, Default)]
+#[command(disable_help_flag = true)]
+pub struct TraceArgs {
+    /// Enable a probe by its name, with a predicate and a clause if wanted: -n 'syscall:::entry { @[execname] = count(); }'
+    #[arg(short = 'n', value_name = "PROBE [[PREDICATE] ACTION]")]
+    pub names: Vec<String>,
+    /// Likewise, where a lone word is a function.
+    #[arg(short = 'f', value_name = "FUNCTION [[PREDICATE] ACTION]")]
+    pub functions: Vec<String>,
+    /// Likewise, where a lone word is a module.
+    #[arg(short = 'm', value_name = "MODULE [[PREDICATE] ACTION]")]
+    pub modules: Vec<String>,
+    /// Likewise, where a lone word is a provider.
+    #[arg(short = 'P', value_name = "PROVIDER [[PREDICATE] ACTION]")]
+    pub providers: Vec<String>,
+    /// Run a script.
+    #[arg(short = 's', value_name = "FILE")]
+    pub scripts: Vec<PathBuf>,
+    /// A process; $target is its id. The script ends with it.
+    #[arg(short = 'p', value_name = "PID")]
+    pub pid: Vec<u32>,
+    /// A command to start; $target is its process. The script ends with it.
+    #[arg(short = 'c', value_name = "COMMAND", conflicts_with = "pid")]
+    pub command: Option<String>,
+    /// List the probes instead of enabling them.
+    #[arg(short = 'l')]
+    pub list: bool,
+    /// Print only what the script prints.
+    #[arg(short = 'q')]
+    pub quiet: bool,
+    /// Write to the end of a file.
+    #[arg(short = 'o', value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Set an option: -x bufsize=8m
+    #[arg(short = 'x', value_name = "OPTION[=VALUE]")]
+    pub options: Vec<String>,
+    /// Allow actions that change the target or the system.
+    #[arg(short = 'w')]
+    pub destructive: bool,
+    /// Probe descriptions that match nothing are no error.
+    #[arg(short = 'Z')]
+    pub may_match_nothing: bool,
+    /// End after compiling.
+    #[arg(short = 'e')]
+    pub compile_only: bool,
+    /// Show the script as it was understood.
+    #[arg(short = 'v')]
+    pub verbose: bool,
+    /// Draw entries and returns as a tree.
+    #[arg(short = 'F')]
+    pub flow_indent: bool,
+    /// Run the C preprocessor first.
+    #[arg(short = 'C')]
+    pub preprocess: bool,
+    /// Define a name for the preprocessor.
+    #[arg(short = 'D', value_name = "NAME[=VALUE]")]
+    pub defines: Vec<String>,
+    /// A directory where the preprocessor looks for files.
+    #[arg(short = 'I', value_name = "DIRECTORY")]
+    pub includes: Vec<PathBuf>,
+    /// Make a header from the provider file of -s, for programs with probes of their own.
+    #[arg(short = 'h', requires = "scripts")]
+    pub header: bool,
+    /// Make an object file from the provider file of -s, for makefiles that link one.
+    #[arg(short = 'G', requires = "scripts", conflicts_with = "header")]
+    pub object: bool,
+    /// Print help.
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+    /// $1, $2 and so on.
+    #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
+    pub arguments: Vec<String>,
+}
+
+impl TraceArgs {
+    /// The options that were given, before those of the script.
+    pub fn script_options(&self) -> anyhow::Result<Options> {
+        let mut options = Options::default();
+        let flags = [
+            ("quiet", self.quiet),
+            ("destructive", self.destructive),
+            ("flowindent", self.flow_indent),
+            ("zdefs", self.may_match_nothing),
+            ("cpp", self.preprocess),
+        ];
+        for (name, _) in flags.into_iter().filter(|(_, given)| *given) {
+            options.set(name, None)?;
+        }
+        for option in &self.options {
+            let (name, value) = match option.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (option.as_str(), None),
+            };
+            let set = options.set(name, value);
+            set.map_err(|error| anyhow::anyhow!("failed to set -x {name}: {error}"))?;
+        }
+        Ok(options)
+    }
+}

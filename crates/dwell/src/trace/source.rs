@@ -1,0 +1,100 @@
+//! The text of the script: what was typed and what files hold.
+use super::arguments::TraceArgs;
+use anyhow::Context;
+use dwell_script::Specifier;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A part of the script.
+pub struct Source {
+    /// For messages: `description 'BEGIN'`, `script 'x.d'`.
+    pub name: String,
+    /// The text.
+    pub text: String,
+    /// What a description of one word is.
+    pub specifier: Specifier,
+    /// The name of the file, or of ourselves: `$0`.
+    pub zeroth: String,
+}
+
+/// Everything that was given.
+pub fn read(args: &TraceArgs, program: &str) -> anyhow::Result<Vec<Source>> {
+    let described = [
+        (&args.providers, Specifier::Provider),
+        (&args.modules, Specifier::Module),
+        (&args.functions, Specifier::Function),
+        (&args.names, Specifier::Name),
+    ];
+    let mut sources = Vec::new();
+    for (texts, specifier) in described {
+        for text in texts {
+            sources.push(Source {
+                name: format!("description '{}'", first_word(text)),
+                text: preprocessed(args, text)?,
+                specifier,
+                zeroth: program.to_owned(),
+            });
+        }
+    }
+    for path in &args.scripts {
+        let text = read_file(path)?;
+        sources.push(Source {
+            name: format!("script '{}'", path.display()),
+            text: preprocessed(args, &text)?,
+            specifier: Specifier::Name,
+            zeroth: path.display().to_string(),
+        });
+    }
+    Ok(sources)
+}
+
+fn read_file(path: &Path) -> anyhow::Result<String> {
+    let bytes = match path.to_str() {
+        Some("-") => std::io::read_to_string(std::io::stdin()).map(String::into_bytes),
+        _ => std::fs::read(path),
+    };
+    let bytes = bytes.with_context(|| format!("failed to open {}", path.display()))?;
+    String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
+}
+
+/// The probes of a description, without what follows them.
+fn first_word(text: &str) -> &str {
+    text.split(['{', '/']).next().unwrap_or_default().trim()
+}
+
+fn preprocessed(args: &TraceArgs, text: &str) -> anyhow::Result<String> {
+    if !args.preprocess {
+        return Ok(text.to_owned());
+    }
+    let mut command = Command::new("cpp");
+    command.args([
+        "-undef",
+        "-nostdinc",
+        "-P",
+        "-D__SUNW_D=1",
+        "-D__SUNW_D_VERSION=0x02000000",
+    ]);
+    command.args(["-D__linux__", "-Dlinux", "-D__x86_64__", "-D__amd64"]);
+    command.args(args.defines.iter().map(|define| format!("-D{define}")));
+    command.args(
+        args.includes
+            .iter()
+            .map(|folder| format!("-I{}", folder.display())),
+    );
+    command
+        .arg("-")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut child = command.spawn().context("cannot run the preprocessor cpp")?;
+    let text = text.to_owned();
+    let mut stdin = child.stdin.take().expect("it was asked for");
+    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let output = child.wait_with_output().context("reading from cpp")?;
+    let _ = writer.join();
+    anyhow::ensure!(
+        output.status.success(),
+        "the preprocessor refused the script"
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
