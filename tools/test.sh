@@ -33,7 +33,7 @@ failures_in() { awk '/^failures:$/ { list = 1 } list && /^    [a-z0-9_:]+$/ { pr
 end_to_end() {
     local skip=() again=() failed=() name targets output
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
-    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs dwell-locks/tests/*.rs | sed 's|.*/||; s|\.rs$||')
+    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs dwell-locks/tests/*.rs dwell-trace/tests/*.rs | sed 's|.*/||; s|\.rs$||')
     output=$(mktemp)
     while read -r target; do
         again=("${skip[@]}")
