@@ -19,8 +19,10 @@ const ATTEMPTS: u32 = 4;
 /// The values that a processor's entry stands for; none if nothing was added.
 pub(super) fn values(function: Aggregate, entry: &[u8]) -> Option<Box<[i64]>> {
     let mut words = entry
-        .chunks_exact(8)
-        .map(|w| i64::from_le_bytes(w.try_into().expect("8 bytes")));
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|w| i64::from_le_bytes(*w));
     let mut values: Box<[i64]> = words.by_ref().take(length(function)).collect();
     let bias = match function {
         Aggregate::Min => i64::MAX,

@@ -5,8 +5,10 @@ use crate::typed::*;
 
 fn words(record: &[u8]) -> Vec<i64> {
     record
-        .chunks_exact(8)
-        .map(|w| i64::from_le_bytes(w.try_into().expect("8 bytes")))
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|w| i64::from_le_bytes(*w))
         .collect()
 }
 
@@ -73,7 +75,7 @@ fn strings_are_kept_by_variables_of_every_kind() {
     running.fire(0, 0);
     let record = running.records().remove(0);
     assert_eq!(record.len(), 4 * 32);
-    for string in record.chunks_exact(32) {
+    for string in record.as_chunks::<32>().0 {
         assert_eq!(
             string,
             b"hello, world\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
