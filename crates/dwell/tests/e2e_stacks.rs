@@ -35,7 +35,8 @@ fn check_frames(recorded: &Recorded, leaf: &str, wanted: &[&str], seconds: f64) 
     let mut example = Vec::new();
     for (stack, weight) in index.weights() {
         let names = index.user_names(stack);
-        if !names.iter().any(|n| n == leaf) {
+        // What is cut short is counted where completeness is.
+        if !names.iter().any(|n| n == leaf) || index.stack(stack).end != "complete" {
             continue;
         }
         seen += weight;
