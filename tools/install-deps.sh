@@ -8,7 +8,8 @@ what=${1:-all}
 missing=()      # packages to install
 unavailable=()  # optional things this distribution does not package
 
-has() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ] || [ -x "/usr/games/$1" ]; }
+# `type -P`, not `command -v`: a function here may bear the name.
+has() { type -P "$1" >/dev/null || [ -x "/usr/sbin/$1" ] || [ -x "/usr/games/$1" ]; }
 has_apt() { has apt-get && has dpkg-query; }
 # No `| grep -q` in these: it may end before its left side, which pipefail takes for a failure.
 packaged() { [[ $(apt-cache policy "$1" 2>/dev/null) =~ Candidate:\ [^\(] ]]; }
