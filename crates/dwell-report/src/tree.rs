@@ -110,8 +110,7 @@ struct Grow<'a, 't> {
 impl Grow<'_, '_> {
     /// Puts what passes through a node together by the next frame.
     fn divide(&mut self, node: usize, depth: usize, range: Range<usize>) {
-        let own = self.bring_forward(node, depth, range.clone());
-        let mut start = own.end;
+        let mut start = self.bring_forward(node, depth, range.clone());
         while start < range.end {
             start = self.group(node, start, range.end);
         }
@@ -129,8 +128,9 @@ impl Grow<'_, '_> {
         self.nodes[node].children = first..self.nodes.len();
     }
 
-    /// Orders `range` by the name at `depth`. What ends above it comes first, is the node's own, and returned.
-    fn bring_forward(&mut self, node: usize, depth: usize, range: Range<usize>) -> Range<usize> {
+    /// Orders `range` by the name at `depth`. What ends above it comes first and is the node's own; returns where the
+    /// rest begins.
+    fn bring_forward(&mut self, node: usize, depth: usize, range: Range<usize>) -> usize {
         let entries = &self.labels.analysis.profile.entries;
         let mut own = range.start;
         for at in range.clone() {
@@ -141,16 +141,13 @@ impl Grow<'_, '_> {
                 None => {
                     let node = &mut self.nodes[node];
                     node.own_ns = node.own_ns.saturating_add(entry.weight_ns);
-                    if depth == 0 {
-                        node.total.add(entry.state, entry.weight_ns);
-                    }
                     self.items.swap(own, at);
                     own += 1;
                 }
             }
         }
         self.items[own..range.end].sort_unstable_by_key(|item| item.name);
-        range.start..own
+        own
     }
 
     /// Takes in the items from `start` on that share a name; returns where they end.

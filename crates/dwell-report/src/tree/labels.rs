@@ -79,16 +79,16 @@ impl<'a, 't> Labels<'a, 't> {
     }
 
     pub fn leaf(&mut self, entry: &Entry) -> Option<NameId> {
-        // That a stack is missing is said by its state only where nothing else is known.
-        let state = match (entry.state, entry.stack) {
-            (State::Lost, StackRef::Missing(_)) => return None,
-            (state, _) => state,
-        };
-        let key = (state, entry.syscall);
+        // A missing stack says so already.
+        if entry.state == State::Lost && matches!(entry.stack, StackRef::Missing(_)) {
+            return None;
+        }
+        let key = (entry.state, entry.syscall);
         if let Some(known) = self.leaves.get(&key) {
             return *known;
         }
-        let leaf = state_frame(state, self.analysis.profile.syscall(entry)).map(|n| self.name(&n));
+        let syscall = self.analysis.profile.syscall(entry);
+        let leaf = state_frame(entry.state, syscall).map(|name| self.name(&name));
         self.leaves.insert(key, leaf);
         leaf
     }
