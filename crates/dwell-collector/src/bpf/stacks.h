@@ -424,7 +424,7 @@ static __always_inline u64 waking_place(struct pt_regs *regs)
 static __always_inline bool passes_over(struct thread *waker, u64 place, struct thread *t)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	u64 chance = bpf_get_prandom_u32(), waited = site->blocked + site->runnable, bit = 1ull << (place >> 58);
+	u64 chance = bpf_get_prandom_u32(), bit = 1ull << (place >> 58), mean;
 
 	if (!(waker->woke_from & bit)) {
 		waker->woke_from |= bit;
@@ -432,8 +432,8 @@ static __always_inline bool passes_over(struct thread *waker, u64 place, struct 
 	}
 	if ((t->marks & WAIT_FIRST) || !site->count)
 		return false;
-	waited = (waited / site->count * chance) >> 32;
-	return waited * OFTEN_SAMPLED > config.period_ns && waited < NS_PER_S;
+	mean = (site->blocked + site->runnable) / site->count;
+	return (NS_PER_S * chance) >> 32 > mean && ((mean * chance) >> 32) * OFTEN_SAMPLED > config.period_ns;
 }
 
 /* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
