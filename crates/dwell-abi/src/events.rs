@@ -129,7 +129,8 @@ c_struct! {
         pub cpu: u32,
         /// When.
         pub time: u64,
-        /// `RECORD_WAIT_STACK`: the user stack pointer at the leaf. `RECORD_WAKER`: a hash of where it stands.
+        /// `RECORD_WAIT_STACK`: the user stack pointer at the leaf. `RECORD_WAKER`: a hash of where it stands, and in its lower half
+        /// of what it wakes others from.
         pub sp: u64,
         /// Thread.
         pub tid: u32,
@@ -175,6 +176,8 @@ c_struct! {
         pub sp: u64,
         /// First argument of the system call; of futex_waitv(2) the address of its first word.
         pub arg0: u64,
+        /// Where a waker stands whose stack was passed over, as the `sp` of its stacks; else 0.
+        pub waker_place: u64,
         /// Thread.
         pub tid: u32,
         /// Process.

@@ -1,6 +1,6 @@
 //! Frames and stacks get a number each, once.
 use dwell_recording::rows::{FrameRow, StackRow};
-use hashbrown::HashMap;
+use hashbrown::{Equivalent, HashMap};
 
 /// One place in code, before it has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +35,16 @@ pub enum Place {
     },
 }
 
+/// Finds a stack without a copy of its frames.
+#[derive(Hash)]
+struct StackKey<'a>(&'a [u32], &'static str);
+
+impl Equivalent<(Box<[u32]>, &'static str)> for StackKey<'_> {
+    fn equivalent(&self, key: &(Box<[u32]>, &'static str)) -> bool {
+        *self.0 == *key.0 && self.1 == key.1
+    }
+}
+
 /// Numbers for frames and stacks, and the rows that are not written yet.
 #[derive(Default)]
 pub struct Interner {
@@ -57,19 +67,17 @@ impl Interner {
 
     /// The number of a stack: frames outermost first, and why its user part ends.
     pub fn stack(&mut self, frames: Vec<u32>, end: &'static str) -> u32 {
-        let next = self.stacks.len() as u32;
-        let entry = self.stacks.entry((frames.into_boxed_slice(), end));
-        let new = matches!(entry, hashbrown::hash_map::Entry::Vacant(_));
-        let key = entry.key().0.to_vec();
-        let id = *entry.or_insert(next);
-        if new {
-            self.new_stacks.push(StackRow {
-                stack: id,
-                frames: key,
-                end: end.into(),
-            });
+        if let Some(&known) = self.stacks.get(&StackKey(&frames, end)) {
+            return known;
         }
-        id
+        let stack = self.stacks.len() as u32;
+        self.stacks.insert((frames.as_slice().into(), end), stack);
+        self.new_stacks.push(StackRow {
+            stack,
+            frames,
+            end: end.into(),
+        });
+        stack
     }
 
     /// Every stack: its number, and its frames outermost first.

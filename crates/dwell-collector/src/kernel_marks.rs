@@ -38,6 +38,8 @@ pub struct KernelMarks {
     pub bh_enable: Range<u64>,
     /// The kernel's entry code: interrupts, exceptions, system calls; empty when unknown.
     pub entry: Range<u64>,
+    /// The scheduler's functions, which the kernel leaves out of the stacks of threads that sleep; empty when unknown.
+    switching: Range<u64>,
 }
 
 /// The names the scheduler's tick had over the years.
@@ -93,6 +95,8 @@ impl KernelMarks {
                 }
                 "__entry_text_start" => marks.entry = address..address,
                 "__entry_text_end" => marks.entry.end = address.max(marks.entry.start),
+                "__sched_text_start" => marks.switching = address..address,
+                "__sched_text_end" => marks.switching.end = address.max(marks.switching.start),
                 _ => {}
             }
             if let Some(mark) = mark_of(name) {
@@ -118,6 +122,15 @@ impl KernelMarks {
             .iter()
             .position(|&pc| self.mark(pc) == Some(Mark::Interrupt));
         entry.map_or(pcs, |at| &pcs[at + 1..])
+    }
+
+    /// The kernel stack (leaf first) of a thread that is being switched from, without the scheduler and, on top of
+    /// that, our own tracing.
+    pub fn without_switching(&self, pcs: &[u64]) -> Vec<u64> {
+        let switches = |pc: &u64| self.switching.contains(pc);
+        let first = pcs.iter().position(switches).unwrap_or(0);
+        let rest = pcs[first..].iter().copied();
+        rest.filter(|pc| !switches(pc)).collect()
     }
 
     /// Whether a kernel stack is inside the system call that begins another program.
@@ -154,6 +167,16 @@ mod tests {
         assert_eq!(marks.tick_function, Some(0x4000));
         assert_eq!(marks.without_interrupt(&[0x2010, 0x3005, 0x5000]), [0x5000]);
         assert_eq!(marks.without_interrupt(&[0x1100, 0x5000]), [0x1100, 0x5000]);
+    }
+
+    #[test]
+    fn who_goes_to_sleep_is_seen_below_the_scheduler() {
+        let symbols = "6000 T __sched_text_start\n6000 T __schedule\n6100 T __sched_text_end\n";
+        let marks = KernelMarks::parse(symbols);
+        let stack =
+            marks.without_switching(&[0x9000, 0x9100, 0x6050, 0x6010, 0x7000, 0x6020, 0x8000]);
+        assert_eq!(stack, [0x7000, 0x8000]);
+        assert_eq!(marks.without_switching(&[0x7000, 0x8000]), [0x7000, 0x8000]);
     }
 
     #[test]

@@ -87,31 +87,64 @@ impl UserPart {
     }
 }
 
-/// User stacks taken before a wait: that of a fork, and all where the kernel does not tell of its end.
+/// A stack taken before a wait.
+#[derive(Clone)]
+pub struct EarlyStack {
+    /// Its user part.
+    pub user: UserPart,
+    /// Its kernel part, leaf first; empty if that was not taken with it.
+    pub kernel: Vec<u64>,
+}
+
+/// Stacks that are known before a wait ends: that of a fork, those of waits that are often sampled, all where the
+/// kernel does not tell of a wait's end; and wakers'.
 #[derive(Default)]
 pub struct EarlyStacks {
     /// The last one, and the number of the wait that followed.
-    pub last: Option<(u32, UserPart)>,
+    last: Option<(u32, EarlyStack)>,
     /// The last one of each site, by user pc and stack pointer.
-    pub by_site: HashMap<(u64, u64), UserPart>,
-    /// The last one of each place it woke others from, by the kernel side's hash of it.
-    pub by_waking_place: HashMap<u64, UserPart>,
+    by_site: HashMap<(u64, u64), EarlyStack>,
+    /// The last one of each place it woke others from, by the kernel side's hash of it, and by the upper half of that
+    /// alone, which leaves out what the others waited for.
+    by_waking_place: HashMap<u64, u32>,
 }
 
 impl EarlyStacks {
     /// Takes in the stack of the wait number `wait` at `site`.
-    pub fn take(&mut self, wait: u32, site: (u64, u64), part: UserPart) {
+    pub fn take(&mut self, wait: u32, site: (u64, u64), stack: EarlyStack) {
         // What a thread is born with is no site.
         if wait > 1 {
-            bounded(&mut self.by_site).insert(site, part.clone());
+            bounded(&mut self.by_site).insert(site, stack.clone());
         }
-        self.last = Some((wait, part));
+        self.last = Some((wait, stack));
     }
 
-    /// Takes in the stack with which the thread woke another from `place`.
-    pub fn wakes(&mut self, place: u64, part: UserPart) {
-        bounded(&mut self.by_waking_place).insert(place, part);
+    /// The stack that was taken before this wait, or else the last one of its site.
+    pub fn of_wait(&self, wait: u32, site: (u64, u64)) -> Option<&EarlyStack> {
+        let own = self.last.as_ref().filter(|(number, _)| *number == wait);
+        own.map(|(_, stack)| stack)
+            .or_else(|| self.by_site.get(&site))
     }
+
+    /// Takes in the number of the stack with which the thread woke another from `place`.
+    pub fn wakes(&mut self, place: u64, stack: u32) {
+        let stacks = bounded(&mut self.by_waking_place);
+        stacks.insert(upper_half(place), stack);
+        stacks.insert(place, stack);
+    }
+
+    /// The last stack with which the thread woke another from `place`, or from there something else.
+    pub fn woke(&self, place: u64) -> Option<u32> {
+        let stacks = &self.by_waking_place;
+        let stack = stacks
+            .get(&place)
+            .or_else(|| stacks.get(&upper_half(place)));
+        stack.copied()
+    }
+}
+
+fn upper_half(place: u64) -> u64 {
+    place & !u64::from(u32::MAX)
 }
 
 /// A thread that calls from ever new depths has ever new places: what is kept of it is bounded.

@@ -182,8 +182,8 @@ static __always_inline void left_unseen(struct thread *t, u64 ran, u64 now)
 #define TAIL_MAX_NS 10000
 
 /* The thread leaves the processor. */
-static __always_inline void switch_out(struct thread *t, struct task_struct *prev, bool sleeps, u32 prev_state,
-				       u64 clock, u64 now)
+static __always_inline void switch_out(void *ctx, struct thread *t, struct task_struct *prev, bool sleeps,
+				       u32 prev_state, u64 clock, u64 now)
 {
 	u64 exec = prev->se.sum_exec_runtime;
 	i64 tail;
@@ -210,7 +210,7 @@ static __always_inline void switch_out(struct thread *t, struct task_struct *pre
 	end_sums(t);
 	advance_cut(t, now);
 	enter_site(t, prev, true, sleeps, prev_state, now);
-	take_early(t, prev, now);
+	take_early(ctx, t, prev, now);
 }
 
 /* A waking may be noted before its sleep has begun: the thread was on its way. */
@@ -266,7 +266,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 			now = switch_time(clock, sleeps);
 		}
 		if (!window_over(now))
-			switch_out(t, prev, sleeps, prev_state, clock, now);
+			switch_out(ctx, t, prev, sleeps, prev_state, clock, now);
 		if (prev_state & TASK_DEAD) {
 			t->ended = 1;
 			emit_thread(prev, t, now, !window_over(now));
@@ -290,7 +290,7 @@ int BPF_PROG(on_switched)
 	task = bpf_get_current_task_btf();
 	t = thread_of(task);
 	if (t)
-		take_wait_stack(t, task, SCRATCH_TASK);
+		take_wait_stack(NULL, t, task, SCRATCH_TASK);
 	return 0;
 }
 
@@ -347,7 +347,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	/* Its way to its first instruction does not pass on_switched; its memory is its parent's, or like it. */
 	if (!(child->flags & PF_KTHREAD)) {
 		t->marks |= MARK_STACK_TAKEN;
-		take_wait_stack(t, child, SCRATCH_TASK);
+		take_wait_stack(NULL, t, child, SCRATCH_TASK);
 	}
 	return 0;
 }

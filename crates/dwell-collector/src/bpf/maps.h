@@ -42,6 +42,7 @@ static __always_inline u64 futex_word(const struct site *s)
 }
 
 #define MARK_STACK_TAKEN 0x80 /* before the stay */
+#define MARK_KERNEL_TAKEN 0x40 /* with it */
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
@@ -58,12 +59,12 @@ struct thread {
 	u32 version;
 	u8 state;
 	u8 current; /* index of the site it waits at */
-	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_STACK_TAKEN */
+	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_* */
 	u8 waker_kind;
 	u8 waker_named; /* waker_comm is its name */
 	u8 exec_unknown; /* exec_seen is set when it leaves the processor */
 	u8 dirty;
-	u8 pad;
+	u8 ended; /* its last report is out */
 
 	u64 running, runnable, blocked;
 	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
@@ -74,9 +75,8 @@ struct thread {
 	char waker_comm[16];
 
 	u32 installs;
-	u32 cut_wait; /* the wait whose waker's stack was taken */
-	u8 ended; /* its last report is out */
-	u8 pad2[7];
+	u32 cut_wait; /* the wait whose waker's stack was taken, or passed over: then `waker_place` is not 0 */
+	u64 waker_place;
 	u64 woke_from; /* the places it woke others from whose stack was taken: a bit per hash */
 	struct site sites[SITE_SLOTS];
 };
@@ -106,7 +106,7 @@ struct {
 
 /* A record is put together in `head` (its end) and `data`: pcs, then a raw stack. */
 #define RAW_REG_WORDS 17
-#define HEAD_WORDS 13
+#define HEAD_WORDS 14
 #define RAW_WORDS (RAW_BYTES / 8)
 #define ROW_CACHE 512
 struct cached_row {

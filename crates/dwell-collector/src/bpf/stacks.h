@@ -256,8 +256,9 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
 	return true;
 }
 
-/* Takes the stack of a wait: of one that has just ended and that `task` still stands in, or of one to come. */
-static __always_inline void take_wait_stack(struct thread *t, struct task_struct *task, u32 level)
+/* Takes the stack of a wait: of one that has just ended and that `task` still stands in, or of one to come; that with
+ * `ctx`, and its kernel part. */
+static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct task_struct *task, u32 level)
 {
 	struct scratch *s = take_scratch(level);
 	struct StackRecord *r;
@@ -267,7 +268,9 @@ static __always_inline void take_wait_stack(struct thread *t, struct task_struct
 	r = begin_stack(s, RECORD_WAIT_STACK, task);
 	r->seq = t->wait;
 	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
-	user_stack(s, r, task, 0);
+	if (ctx)
+		r->n_kernel = kernel_stack(ctx, s);
+	user_stack(s, r, task, r->n_kernel);
 	send_stack(s, r);
 	give_scratch(s);
 }
@@ -279,9 +282,9 @@ static __always_inline void take_wait_stack(struct thread *t, struct task_struct
  *
  * Elsewhere it spares waits that are often sampled, as they are long, what a stack would add to their waking: twice
  * the mean tells of most. Of shorter ones so few are sampled that one in a hundred wakings does not feel it. */
-#define OFTEN_SAMPLED 128 /* one wait in so many */
+#define OFTEN_SAMPLED 512 /* one wait in so many */
 
-static __always_inline void take_early(struct thread *t, struct task_struct *task, u64 now)
+static __always_inline void take_early(void *ctx, struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 	u64 waited = site->blocked + site->runnable, reach;
@@ -298,8 +301,8 @@ static __always_inline void take_early(struct thread *t, struct task_struct *tas
 	}
 	if (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach)
 		return;
-	t->marks |= MARK_STACK_TAKEN;
-	take_wait_stack(t, task, SCRATCH_SWITCH);
+	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
+	take_wait_stack(ctx, t, task, SCRATCH_SWITCH);
 }
 
 /* The name of a waker that was noted in passing; none if it is gone. */
@@ -341,16 +344,21 @@ static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_s
 	if (flags) {
 		if (site->operation && is_signalled(task))
 			flags |= WAIT_SIGNALLED;
-		n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
-		r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
+		if (!(t->marks & MARK_KERNEL_TAKEN)) {
+			n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
+			r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
+		}
 		if (owe_stack(t, task))
 			flags |= WAIT_STACK_FOLLOWS;
 	}
 	r->flags = flags | (t->marks & WAIT_CUT_AT_START);
+	r->waker_place = 0;
 	r->waker_tid = 0;
 	r->waker_kind = WAKER_NONE;
 	__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
 	if (woken) {
+		if (t->cut_wait == t->wait)
+			r->waker_place = t->waker_place;
 		r->waker_tid = t->waker_tid;
 		r->waker_kind = t->waker_kind;
 		if (t->waker_named)
@@ -407,20 +415,21 @@ static __always_inline bool awaits_socket(i32 nr)
 	return false;
 }
 
-/* Where a waker stands: its stack pointer, and what is on top of its stack, which mostly is the way back. */
-static __always_inline u64 waking_place(struct pt_regs *regs)
+/* Where a waker stands, and, in the lower half, what it wakes others from. What lies on top of its stack is no help: it
+ * may be a slot that the function did not write. */
+static __always_inline u64 waking_place(struct pt_regs *regs, const struct site *site)
 {
-	u64 top = 0;
+	u64 place = (regs->sp ^ regs->ip << 24) * 0x9e3779b97f4a7c15ull;
+	u64 awaited = (site->arg0 ^ site->ip << 24) * 0x9e3779b97f4a7c15ull;
 
-	bpf_probe_read_user(&top, sizeof(top), (void *)regs->sp);
-	return (regs->sp ^ regs->ip << 24 ^ top << 8) * 0x9e3779b97f4a7c15ull;
+	return (place & 0xffffffff00000000ull) | awaited >> 32;
 }
 
-#define NS_PER_S 1000000000ull
+#define OWN_WAKER_STACK_EVERY_NS 250000000ull
 
-/* Whether the waker's own stack is passed over, since it would add to the waking: where waits are so long that many
- * are sampled it is taken for one waking in OFTEN_SAMPLED, or one a second, and where it is the first from that place.
- * The others have the last one of the same waker at the same place: drawn by chance, it stands for them. */
+/* Whether the waker's stack is passed over, since it would add to the waking: where waits are so long that many
+ * are sampled it is taken for one waking in OFTEN_SAMPLED, or a few a second, and where it is the first from that
+ * place. The others have the last one of the same waker at the same place: drawn by chance, it stands for them. */
 static __always_inline bool passes_over(struct thread *waker, u64 place, struct thread *t)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
@@ -433,19 +442,21 @@ static __always_inline bool passes_over(struct thread *waker, u64 place, struct 
 	if ((t->marks & WAIT_FIRST) || !site->count)
 		return false;
 	mean = (site->blocked + site->runnable) / site->count;
-	return (NS_PER_S * chance) >> 32 > mean && ((mean * chance) >> 32) * OFTEN_SAMPLED > config.period_ns;
+	return (OWN_WAKER_STACK_EVERY_NS * chance) >> 32 > mean &&
+	       ((mean * chance) >> 32) * OFTEN_SAMPLED > config.period_ns;
 }
 
 /* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
 static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	u64 address = bpf_get_current_task();
-	bool irq = !on_task_stack(ctx, task, address), own = false, sampled;
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+	u64 address = bpf_get_current_task(), nr = regs->orig_ax, place = 0;
+	bool irq = !on_task_stack(ctx, task, address), own = false, sampled, passed = false;
+	struct thread *waker = NULL;
 	struct scratch *s = NULL;
 	struct StackRecord *r;
-	struct thread *waker;
-	u64 nr = ((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax;
 	u32 n = 0;
 
 	if (irq) /* in the midst of a system call: perhaps its own doing */
@@ -454,37 +465,44 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
 		  (now >= t->next_cut || (t->marks & WAIT_FIRST));
-	if (sampled || (closely && own))
+	if (sampled && (!irq || own))
+		waker = thread_of(task);
+	if (waker) {
+		place = waking_place(regs, site);
+		passed = passes_over(waker, place, t);
+	}
+	if (!passed && (sampled || (closely && own)))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
 		n = kernel_stack(ctx, s);
 	/* For a short wait a look at the stack would cost too much: it is judged by what both do. */
 	if (own)
-		irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr));
+		irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(site->nr));
 	t->waker = address;
 	t->waker_tid = task->pid;
 	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
 	t->waker_named = closely;
 	if (closely)
 		bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
+	if (passed) {
+		t->cut_wait = t->wait;
+		t->waker_place = irq ? 0 : place;
+	}
 	if (!s)
 		return;
 	if (sampled) {
 		t->cut_wait = t->wait;
+		t->waker_place = 0;
 		r = begin_stack(s, RECORD_WAKER, task);
 		r->seq = t->wait;
+		r->sp = place;
 		r->peer = wakee->pid;
 		r->waker_kind = t->waker_kind;
 		r->n_kernel = n;
-		waker = irq ? NULL : thread_of(task);
-		if (waker)
-			r->sp = waking_place((struct pt_regs *)bpf_task_pt_regs(task));
-		if (irq)
+		if (irq || (task->flags & PF_KTHREAD))
 			r->end = END_NO_USER;
 		else if (!waker) /* nothing is known of who is not recorded */
 			r->end = END_NO_MAPPING;
-		else if (passes_over(waker, r->sp, t))
-			r->end = END_NOT_TAKEN;
 		else
 			user_stack(s, r, task, n);
 		send_stack(s, r);

@@ -5,7 +5,7 @@ use crate::kernel_marks::WakerStack;
 use crate::reasons;
 use crate::records::{Trail, comm};
 use crate::sampling;
-use crate::threads::{OwedWait, UserPart, Waker};
+use crate::threads::{EarlyStack, OwedWait, UserPart, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SampleRow, SliceRow, reason, state};
@@ -25,11 +25,17 @@ impl State {
             WakerStack::Timer => "[timer]",
             WakerStack::Interrupt => "[irq]",
         };
-        let stack = if who == WakerStack::Task {
-            self.waker_stack(waker_process, head, trail, &kernel)
+        let user = if who == WakerStack::Task {
+            self.user_part_of_record(waker_process, head.end, trail, &kernel)
         } else {
-            self.join(UserPart::none(StackEnd::NoUser), &kernel)
+            UserPart::none(StackEnd::NoUser)
         };
+        let stack = self.join(user, &kernel);
+        if let Some(waker) = self.threads.id_of(head.tid)
+            && who == WakerStack::Task
+        {
+            self.threads.get_mut(waker).early.wakes(head.sp, stack);
+        }
         self.threads.get_mut(thread).waker = Waker {
             wait: head.seq,
             stack: Some(stack),
@@ -37,28 +43,24 @@ impl State {
         };
     }
 
-    /// A waker's stack; where it was passed over, the last one that this thread had at this place.
-    fn waker_stack(
-        &mut self,
-        process: Option<u32>,
-        head: &StackRecord,
-        trail: Trail<'_>,
-        kernel: &[u64],
-    ) -> u32 {
-        let waker = self.threads.id_of(head.tid);
-        let part = if head.end == StackEnd::NotTaken as u8 {
-            let kept = waker.map(|id| &self.threads.get(id).early.by_waking_place);
-            let part = kept.and_then(|parts| parts.get(&head.sp).cloned());
-            part.unwrap_or_else(|| UserPart::none(StackEnd::NotTaken))
-        } else {
-            let part = self.user_part_of_record(process, head.end, trail, kernel);
-            if let Some(id) = waker {
-                let early = &mut self.threads.get_mut(id).early;
-                early.wakes(head.sp, part.clone());
-            }
-            part
-        };
-        self.join(part, kernel)
+    /// Who ended a wait.
+    fn waker_of(&mut self, thread: u32, record: &WaitRecord) -> Waker {
+        let waker = &self.threads.get(thread).waker;
+        if waker.wait == record.wait {
+            return waker.clone();
+        }
+        if record.waker_place == 0 {
+            return Waker::default();
+        }
+        // Its stack was passed over: the last one that it had at this place stands for it.
+        let kept = self.threads.id_of(record.waker_tid);
+        let kept = kept.and_then(|id| self.threads.get(id).early.woke(record.waker_place));
+        let stack = kept.unwrap_or_else(|| self.join(UserPart::none(StackEnd::NotTaken), &[]));
+        Waker {
+            wait: record.wait,
+            stack: Some(stack),
+            interrupt: "",
+        }
     }
 
     pub(super) fn wait(&mut self, record: WaitRecord, trail: Trail<'_>) {
@@ -73,12 +75,7 @@ impl State {
         } else {
             kernel
         };
-        let waker = self.threads.get_mut(thread).waker.clone();
-        let waker = if waker.wait == record.wait {
-            waker
-        } else {
-            Waker::default()
-        };
+        let waker = self.waker_of(thread, &record);
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
             self.flush_owed(thread, StackEnd::NotTaken);
             self.threads.get_mut(thread).owed = Some(OwedWait {
@@ -90,26 +87,24 @@ impl State {
         }
         let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
         let stack = taken.then(|| {
-            let user = if record.site_flags & SITE_KTHREAD != 0 {
-                UserPart::none(StackEnd::NoUser)
+            if record.site_flags & SITE_KTHREAD != 0 {
+                self.join(UserPart::none(StackEnd::NoUser), &kernel)
             } else {
-                self.early_part(thread, &record)
-            };
-            self.join(user, &kernel)
+                self.early_stack(thread, &record, kernel)
+            }
         });
         self.finish_wait(thread, &record, stack, &waker);
     }
 
-    /// The user stack that was taken before a wait, or else the last one of its site.
-    fn early_part(&mut self, thread: u32, record: &WaitRecord) -> UserPart {
+    /// A stack that was taken before its wait, with the kernel part that came after it unless that was taken too.
+    fn early_stack(&mut self, thread: u32, record: &WaitRecord, kernel: Vec<u64>) -> u32 {
         let early = &self.threads.get(thread).early;
-        let own = early.last.as_ref().filter(|(wait, _)| *wait == record.wait);
-        let site = || early.by_site.get(&(record.ip, record.sp));
-        match own.map(|(_, part)| part).or_else(site) {
-            Some(part) => part.clone(),
+        match early.of_wait(record.wait, (record.ip, record.sp)).cloned() {
+            Some(early) if kernel.is_empty() => self.join(early.user, &early.kernel),
+            Some(early) => self.join(early.user, &kernel),
             None => {
                 self.losses.stacks_missing += 1;
-                UserPart::none(StackEnd::NotTaken)
+                self.join(UserPart::none(StackEnd::NotTaken), &kernel)
             }
         }
     }
@@ -121,12 +116,15 @@ impl State {
             return;
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
+        let kernel: Vec<u64> = trail.kernel().collect();
+        let kernel = self.marks.without_switching(&kernel);
         let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
         let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
         let state = self.threads.get_mut(thread);
         let Some(wait) = state.owed.take_if(|w| w.record.wait == head.seq) else {
             let site = (leaf.unwrap_or(0), head.sp);
-            state.early.take(head.seq, site, part);
+            let stack = EarlyStack { user: part, kernel };
+            state.early.take(head.seq, site, stack);
             return;
         };
         // What waited inside an exec is another program by now, unless the exec failed.
