@@ -43,7 +43,10 @@ pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
         u64::from_str_radix(start, 16).ok()?,
         u64::from_str_radix(end, 16).ok()?,
     );
-    if permissions.as_bytes().get(2) != Some(&b'x') || end <= start {
+    // The page of old system calls lies in the kernel's half, which the kernel side's search does not expect; code
+    // there is emulated and keeps no frame.
+    let in_kernel = start >> 63 != 0;
+    if permissions.as_bytes().get(2) != Some(&b'x') || end <= start || in_kernel {
         return None;
     }
     let path = path.strip_suffix(" (deleted)").unwrap_or(path);
@@ -252,6 +255,8 @@ mod tests {
             parse_maps_line("7f00-8000 r-xp 0 00:00 0").map(|m| m.path),
             Some("//anon".into())
         );
+        let old_calls = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0    [vsyscall]";
+        assert!(parse_maps_line(old_calls).is_none());
         for hostile in ["", "-", "a-b", "ffff-1 r-xp 0 0 0 x", "zz-1 r-xp", "1-2 x"] {
             assert!(parse_maps_line(hostile).is_none());
         }

@@ -47,6 +47,8 @@ pub struct State {
     events: Vec<EventRow>,
     /// Thread id and start of every thread that died.
     ended: HashSet<(u32, u64)>,
+    /// Stacks that came as a copy.
+    pub copied_stacks: u64,
     /// Things that were lost on this side, by name.
     pub losses: Losses,
 }
@@ -80,6 +82,7 @@ impl State {
             slices: Vec::new(),
             events: Vec::new(),
             ended: HashSet::new(),
+            copied_stacks: 0,
             losses: Losses::default(),
         }
     }

@@ -66,6 +66,7 @@ fn main() -> Result<(), RecordingError> {
         cpu_ns: 40_000_000,
         peak_rss_bytes: 20 << 20,
         bpf_ns: Some(9_000_000),
+        copied_stacks: 2,
     };
     meta.counted = vec![counted()];
     meta.exit_code = Some(0);

@@ -107,4 +107,8 @@ pub struct RecorderCost {
     pub peak_rss_bytes: u64,
     /// CPU time of the eBPF programs, ns, where the kernel tells it.
     pub bpf_ns: Option<u64>,
+    /// Stacks that the eBPF programs could not walk to their end: copies of them were, which costs a hundred times as
+    /// much. Many at the start of a program and where code has no tables, few elsewhere.
+    #[serde(default)]
+    pub copied_stacks: u64,
 }

@@ -312,6 +312,19 @@ fn attached_to_our_programs() {
     complete_attached("dlopen", &["20"], 1.5);
 }
 
+/// The kernel side knows what an attached process had mapped: its stacks need not be copied.
+#[test]
+#[ignore = "needs root"]
+fn attached_stacks_are_walked_in_the_kernel() {
+    let recorded = complete_attached("tokio-mix", &["20"], 1.5);
+    let copied = recorded.tables.meta.recorder.copied_stacks;
+    let samples = recorded.tables.samples.len();
+    assert!(
+        copied * 20 <= samples as u64,
+        "{copied} stacks were copied, for {samples} samples"
+    );
+}
+
 /// Threads that never switch have one stack each, taken at the end.
 #[test]
 #[ignore = "needs root"]

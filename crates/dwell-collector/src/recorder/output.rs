@@ -90,6 +90,7 @@ impl Recorder {
         meta.recorder = RecorderCost {
             cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
             peak_rss_bytes: machine::peak_rss_bytes(),
+            copied_stacks: self.state.copied_stacks,
             bpf_ns: self.programs.run_time_ns(),
         };
         let kinds = [

@@ -74,6 +74,7 @@ impl State {
                     };
                     outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own)
                 });
+                self.copied_stacks += u64::from(walked.is_some());
                 match walked {
                     Some(walked)
                         if walked.end == StackEnd::Complete

@@ -32,6 +32,7 @@ pub fn meta() -> Meta {
             cpu_ns: 1,
             peak_rss_bytes: 2,
             bpf_ns: Some(3),
+            copied_stacks: 4,
         },
         counted: vec![CountedProcess {
             process: 1,
