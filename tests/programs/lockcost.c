@@ -1,13 +1,16 @@
 /*
- * lockcost: what a lock and an unlock cost. `lockcost THREADS LOCKS SHARED` starts THREADS threads and one
+ * lockcost: what a lock and an unlock cost. `lockcost THREADS LOCKS SHARED [KIND]` starts THREADS threads and one
  * that sleeps, so that libc never takes itself for single-threaded. On `m` each thread takes and gives
- * back its LOCKS mutexes in turn (all the same ones when SHARED is 1), 2^19 times, nine times over; on `s`,
+ * back its LOCKS locks in turn (all the same ones when SHARED is 1), 2^19 times, nine times over; on `s`,
  * 2^13 times once. It prints the median time per pair in ns, and the pairs done since it began. `q` ends.
+ * KIND is mutex (what it is without one), recursive, spin, read, write or semaphore.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -15,7 +18,12 @@ enum { ROUNDS = 9, PAIRS = 1 << 19, FEW_PAIRS = 1 << 13, MOST_LOCKS = 1 << 10, M
 
 /* As a program has them: each in an object of its own, which fills a cache line. */
 struct guarded {
-	pthread_mutex_t mutex;
+	union {
+		pthread_mutex_t mutex;
+		pthread_spinlock_t spin;
+		pthread_rwlock_t rwlock;
+		sem_t semaphore;
+	};
 	unsigned long sum;
 } __attribute__((aligned(64)));
 
@@ -31,17 +39,58 @@ static double now(void)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
+/* The loop of a kind of lock: nothing is chosen within it. */
+#define LOOP(kind, lock, unlock)                                       \
+	static void kind(struct guarded *mine)                         \
+	{                                                              \
+		for (unsigned i = 0; i < pairs_now; i++) {             \
+			struct guarded *one = &mine[i & (lock_count - 1)]; \
+			lock;                                          \
+			one->sum++;                                    \
+			unlock;                                        \
+		}                                                      \
+	}
+LOOP(mutexes, pthread_mutex_lock(&one->mutex), pthread_mutex_unlock(&one->mutex))
+LOOP(spins, pthread_spin_lock(&one->spin), pthread_spin_unlock(&one->spin))
+LOOP(reads, pthread_rwlock_rdlock(&one->rwlock), pthread_rwlock_unlock(&one->rwlock))
+LOOP(writes, pthread_rwlock_wrlock(&one->rwlock), pthread_rwlock_unlock(&one->rwlock))
+LOOP(semaphores, sem_wait(&one->semaphore), sem_post(&one->semaphore))
+
+static const struct {
+	const char *name;
+	void (*loop)(struct guarded *mine);
+} kinds[] = {
+	{ "mutex", mutexes }, { "recursive", mutexes }, { "spin", spins },
+	{ "read", reads }, { "write", writes }, { "semaphore", semaphores },
+};
+static size_t kind;
+
+static void make(struct guarded *one)
+{
+	pthread_mutexattr_t recursive;
+	switch (kind) {
+	case 1:
+		pthread_mutexattr_init(&recursive);
+		pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
+		pthread_mutex_init(&one->mutex, &recursive);
+		break;
+	case 2:
+		pthread_spin_init(&one->spin, PTHREAD_PROCESS_PRIVATE);
+		break;
+	case 5:
+		sem_init(&one->semaphore, 0, 1);
+		break;
+	default: /* zero will do */
+		break;
+	}
+}
+
 static void *worker(void *number)
 {
 	struct guarded *mine = objects[shared ? 0 : (size_t)number];
 	for (;;) {
 		pthread_barrier_wait(&begin);
-		for (unsigned i = 0; i < pairs_now; i++) {
-			struct guarded *one = &mine[i & (lock_count - 1)];
-			pthread_mutex_lock(&one->mutex);
-			one->sum++;
-			pthread_mutex_unlock(&one->mutex);
-		}
+		kinds[kind].loop(mine);
 		pthread_barrier_wait(&end);
 	}
 	return NULL;
@@ -65,8 +114,14 @@ int main(int argc, char **argv)
 	unsigned threads = argc > 1 ? (unsigned)atoi(argv[1]) : 1;
 	lock_count = argc > 2 ? (unsigned)atoi(argv[2]) : 1;
 	shared = argc > 3 && atoi(argv[3]);
-	if (threads > MOST_THREADS || lock_count > MOST_LOCKS || (lock_count & (lock_count - 1)))
+	size_t known = sizeof kinds / sizeof *kinds;
+	while (argc > 4 && kind < known && strcmp(argv[4], kinds[kind].name) != 0)
+		kind++;
+	if (threads > MOST_THREADS || lock_count > MOST_LOCKS || (lock_count & (lock_count - 1)) || kind == known)
 		return 2;
+	for (unsigned t = 0; t < MOST_THREADS; t++)
+		for (unsigned i = 0; i < MOST_LOCKS; i++)
+			make(&objects[t][i]);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	pthread_barrier_init(&begin, NULL, threads + 1);
 	pthread_barrier_init(&end, NULL, threads + 1);

@@ -17,13 +17,21 @@ use std::time::Duration;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Threads, locks, whether they share them, and what that is.
-const CASES: [(&str, [&str; 3]); 4] = [
-    ("one thread, 64 locks", ["1", "64", "0"]),
-    ("one thread, one lock", ["1", "1", "0"]),
-    ("two threads, a lock each", ["2", "1", "0"]),
-    ("two threads, one lock", ["2", "1", "1"]),
+/// Threads, locks, whether they share them, which locks, and what that is.
+const CASES: [(&str, [&str; 4]); 9] = [
+    ("one thread, 64 locks", ["1", "64", "0", "mutex"]),
+    ("one thread, one lock", ["1", "1", "0", "mutex"]),
+    ("two threads, a lock each", ["2", "1", "0", "mutex"]),
+    ("two threads, one lock", ["2", "1", "1", "mutex"]),
+    ("one recursive mutex", ["1", "1", "0", "recursive"]),
+    ("one spin lock", ["1", "1", "0", "spin"]),
+    ("one lock to read", ["1", "1", "0", "read"]),
+    ("one lock to write", ["1", "1", "0", "write"]),
+    ("one semaphore", ["1", "1", "0", "semaphore"]),
 ];
+
+/// The first of them are for other tools, too.
+const FOR_OTHERS: usize = 4;
 
 /// Processes that a slow tool is measured with: its figure needs no decimals.
 const FEW: usize = 3;
@@ -133,8 +141,8 @@ fn with_dwell(target: &mut Target) -> Result<(f64, f64), Failure> {
         let (snapshot, _) = locks.detach()?;
         // The program's threads meet at barriers, too.
         let seen = snapshot.ok_or("it has ended")?.sum(|l| match l.kind {
-            Kind::Mutex { .. } => l.acquired,
-            _ => 0,
+            Kind::Barrier => 0,
+            _ => l.acquired,
         });
         if seen != after - before {
             return Err(format!("{seen} counted, not {}", after - before).into());
@@ -245,19 +253,23 @@ fn main() -> Result<(), Failure> {
     let processes = rest.first().map_or(Ok(9), |n| n.parse())?;
     let folder = std::env::temp_dir().join(format!("dwell-lock-cost-{}", std::process::id()));
     println!("ns per lock and unlock, {processes} processes: median [quartiles]");
-    for (name, arguments) in CASES {
+    for (number_of_case, (name, arguments)) in CASES.into_iter().enumerate() {
+        let is_for_others = number_of_case < FOR_OTHERS;
         println!("{name}");
         let (mut dwell, mut perf, mut bpftrace) = (Vec::new(), Vec::new(), Vec::new());
         for number in 0..processes {
             let mut target = Target::start(program, &arguments)?;
             dwell.push(with_dwell(&mut target)?);
-            if number < FEW {
+            if number < FEW && is_for_others {
                 perf.extend(with_perf(&mut target)?);
                 bpftrace.extend(with_bpftrace(&mut target)?);
             }
             target.finish()?;
         }
         print("dwell", &dwell);
+        if !is_for_others {
+            continue;
+        }
         print("perf, futex", &perf);
         print("bpftrace, uprobe", &bpftrace);
         for (name, tool) in STARTERS {

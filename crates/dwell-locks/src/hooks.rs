@@ -7,8 +7,8 @@ pub(crate) struct Function {
     pub name: &'static str,
     /// Its entry, for any libc: the real function does the work.
     plain: u64,
-    /// Its entry where the agent can answer by itself: glibc, musl.
-    quick: Option<(u64, u64)>,
+    /// Its entry where the agent can answer by itself.
+    quick: Quick,
     /// At its `ret`s, where it keeps its argument: its entry is left alone then.
     result: Option<u64>,
     /// Where its entry cannot be hooked: at what every call passes instead.
@@ -17,12 +17,28 @@ pub(crate) struct Function {
     is_release: bool,
 }
 
+/// Entries of a function that the agent can answer by itself, by whose it is.
+#[derive(Clone, Copy)]
+enum Quick {
+    Nowhere,
+    Mutex { glibc: u64, musl: u64 },
+    Rwlock { glibc: u64 },
+}
+
 impl Function {
     /// The hook at the entry.
     pub fn entry(&self, libc: Libc) -> Hook {
+        let knows_rwlock = matches!(
+            libc,
+            Libc::Glibc {
+                has_known_rwlock: true,
+                ..
+            }
+        );
         Hook::Inline(match (libc, self.quick) {
-            (Libc::Glibc { .. }, Some((glibc, _))) => glibc,
-            (Libc::Musl, Some((_, musl))) => musl,
+            (Libc::Glibc { .. }, Quick::Mutex { glibc, .. }) => glibc,
+            (Libc::Musl, Quick::Mutex { musl, .. }) => musl,
+            (_, Quick::Rwlock { glibc }) if knows_rwlock => glibc,
             _ => self.plain,
         })
     }
@@ -41,7 +57,9 @@ impl Function {
     pub fn result(&self, libc: Libc) -> Option<Hook> {
         // Of musl's, only the entry tells whether it waits.
         let waits = libc == Libc::Musl && self.plain == dwell_agent::SPIN_OFFSET;
-        self.result.filter(|_| !waits).map(Hook::Call)
+        let spins = self.name == SPIN_LOCK;
+        let hook = if spins { Hook::Inline } else { Hook::Call };
+        self.result.filter(|_| !waits).map(hook)
     }
 }
 
@@ -52,7 +70,7 @@ const fn quick(name: &'static str, plain: u64, glibc: u64, musl: u64) -> Functio
     Function {
         name,
         plain,
-        quick: Some((glibc, musl)),
+        quick: Quick::Mutex { glibc, musl },
         result: None,
         passed: None,
         is_release: false,
@@ -63,10 +81,17 @@ const fn plain(name: &'static str, plain: u64) -> Function {
     Function {
         name,
         plain,
-        quick: None,
+        quick: Quick::Nowhere,
         result: None,
         passed: None,
         is_release: false,
+    }
+}
+
+const fn rwlock(name: &'static str, plain_at: u64, glibc: u64) -> Function {
+    Function {
+        quick: Quick::Rwlock { glibc },
+        ..plain(name, plain_at)
     }
 }
 
@@ -74,7 +99,7 @@ const fn short(name: &'static str, plain: u64, result: u64) -> Function {
     Function {
         name,
         plain,
-        quick: None,
+        quick: Quick::Nowhere,
         result: Some(result),
         passed: None,
         is_release: false,
@@ -156,7 +181,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
         ),
         plain("pthread_mutex_timedlock", TIMEDLOCK_OFFSET),
         plain("pthread_mutex_clocklock", TIMEDLOCK_OFFSET),
-        plain("pthread_rwlock_rdlock", READ_OFFSET),
+        rwlock("pthread_rwlock_rdlock", READ_OFFSET, GLIBC_READ_OFFSET),
         plain("pthread_rwlock_timedrdlock", READ_OFFSET),
         plain("pthread_rwlock_clockrdlock", READ_OFFSET),
         Function {
@@ -167,7 +192,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
                 RESULT_TRYREAD_OFFSET,
             )
         },
-        plain("pthread_rwlock_wrlock", WRITE_OFFSET),
+        rwlock("pthread_rwlock_wrlock", WRITE_OFFSET, GLIBC_WRITE_OFFSET),
         plain("pthread_rwlock_timedwrlock", WRITE_OFFSET),
         plain("pthread_rwlock_clockwrlock", WRITE_OFFSET),
         short(
@@ -175,7 +200,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
             TRYWRITE_OFFSET,
             RESULT_TRYWRITE_OFFSET,
         ),
-        short(SPIN_LOCK, SPIN_OFFSET, RESULT_SPIN_OFFSET),
+        short(SPIN_LOCK, SPIN_OFFSET, TOOK_SPIN_OFFSET),
         short(
             "pthread_spin_trylock",
             TRYSPIN_OFFSET,

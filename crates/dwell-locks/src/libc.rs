@@ -10,6 +10,8 @@ pub enum Libc {
     Glibc {
         /// Distance of a thread's number from its fs base, bytes.
         tid_offset: u64,
+        /// Whether the agent takes its read-write locks by itself, too.
+        has_known_rwlock: bool,
     },
     /// musl, likewise.
     Musl,
@@ -40,14 +42,8 @@ impl Libc {
     /// What a file is that defines the lock functions; none when it does not. Recognised by its code:
     /// a libc that does not lock as we know it is left to itself.
     pub fn of(image: &Image<'_>) -> Option<Libc> {
-        let address = address_of(image.file(), LOCK)?;
-        let code = image
-            .function(address)
-            .ok()
-            .and_then(|Function { start, end }| {
-                image.file().bytes_at(start, (end - start) as usize)
-            });
-        let Some(code) = code else {
+        address_of(image.file(), LOCK)?;
+        let Some(code) = code_of(image, LOCK) else {
             return Some(Libc::Unknown);
         };
         let exchanges = |modrm: u8, displacement: &[u8]| {
@@ -60,7 +56,10 @@ impl Libc {
         let contains = |bytes: &[u8]| code.windows(bytes.len()).any(|c| c == bytes);
         if exchanges(AT_RDI, &[]) && contains(&GLIBC_MASK) {
             let tid_offset = tid_offset(code);
-            return Some(tid_offset.map_or(Libc::Unknown, |tid_offset| Libc::Glibc { tid_offset }));
+            return Some(tid_offset.map_or(Libc::Unknown, |tid_offset| Libc::Glibc {
+                tid_offset,
+                has_known_rwlock: has_known_rwlock(image),
+            }));
         }
         let tests_type = MUSL_TYPE.iter().any(|test| contains(test));
         if exchanges(AT_RDI_PLUS, &[4]) && contains(&MUSL_TAKEN) && tests_type {
@@ -68,6 +67,24 @@ impl Libc {
         }
         Some(Libc::Unknown)
     }
+}
+
+/// The code of a function.
+fn code_of<'d>(image: &Image<'d>, name: &[u8]) -> Option<&'d [u8]> {
+    let Function { start, end } = image.function(address_of(image.file(), name)?).ok()?;
+    image.file().bytes_at(start, (end - start) as usize)
+}
+
+/// Whether glibc's read-write locks are those it has had since 2.25: readers are counted in steps of 8 by one
+/// locked instruction, and a writer that finds no reader makes the word at 8 one.
+fn has_known_rwlock(image: &Image<'_>) -> bool {
+    const ADDS_READER: [u8; 8] = [0xb8, 8, 0, 0, 0, 0xf0, 0x0f, 0xc1]; // mov $8,%eax; lock xadd %eax,…
+    const STORES: u8 = 0xc7; // movl …,8(%reg)
+    const PHASE: [u8; 5] = [8, 1, 0, 0, 0];
+    let adds = |code: &[u8]| code.windows(8).any(|c| c == ADDS_READER);
+    let stores = |code: &[u8]| code.windows(7).any(|c| c[0] == STORES && c[2..] == PHASE);
+    code_of(image, b"pthread_rwlock_rdlock").is_some_and(adds)
+        && code_of(image, b"pthread_rwlock_wrlock").is_some_and(stores)
 }
 
 fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
@@ -98,9 +115,14 @@ mod tests {
         let line = maps.lines().find(|l| l.contains("libc.so")).expect("libc");
         let data = std::fs::read(&line[line.find('/').expect("a path")..]).expect("libc");
         let image = Image::parse(&data).expect("an ELF file");
-        let Some(Libc::Glibc { tid_offset }) = Libc::of(&image) else {
+        let Some(Libc::Glibc {
+            tid_offset,
+            has_known_rwlock,
+        }) = Libc::of(&image)
+        else {
             panic!("{:?}", Libc::of(&image));
         };
+        assert!(has_known_rwlock);
         // SAFETY: a thread's handle is the address of its control block, which holds its number.
         let tid = unsafe { *((::libc::pthread_self() + tid_offset) as *const i32) };
         // SAFETY: takes no arguments.

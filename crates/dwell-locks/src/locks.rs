@@ -237,7 +237,7 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
         ..Settings::default()
     };
     match libc {
-        Libc::Glibc { tid_offset } => {
+        Libc::Glibc { tid_offset, .. } => {
             settings.libc = libc::GLIBC;
             settings.tid_offset = tid_offset;
         }

@@ -28,6 +28,7 @@ pub enum Hook {
     /// every register and the stack are as the caller left them, but for r11, which holds the address
     /// of the arena's link, and r10, which holds where the function itself goes on. The code may
     /// answer the call (`ret`) or jump there, with the arguments as they were. It may change what any
-    /// function may change; while it leaves the stack pointer alone it needs no unwind information.
+    /// function may change; while it leaves the stack pointer alone it needs no unwind information. At a
+    /// `ret` it runs before that, with the result as it is.
     Inline(u64),
 }

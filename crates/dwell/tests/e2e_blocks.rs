@@ -8,7 +8,7 @@ mod puppets;
 use common::*;
 use dwell_recording::Tables;
 use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
-use dwell_report::answer::{ContendedLock, Frame};
+use dwell_report::answer::{ContendedLock, Frame, LockAnswer};
 use dwell_report::{LocksAnswer, Options};
 use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
@@ -624,7 +624,15 @@ fn a_storm_is_followed() {
 
 /// What is told of the lock that a program names.
 fn contended(tables: &Tables, answer: &Value) -> ContendedLock {
-    let locks = LocksAnswer::build(tables, &Options::default()).contended;
+    let all = LocksAnswer::build(tables, &Options::default());
+    for lock in &all.contended {
+        let is_it = |l: &&LockAnswer| l.address.as_ref() == Some(&lock.address);
+        let waited_for = all.locks.iter().find(is_it);
+        let is_named_alike =
+            waited_for.is_none_or(|l| l.name == lock.name || l.name.contains(" in "));
+        assert!(is_named_alike, "{} and {waited_for:?}", lock.name);
+    }
+    let locks = all.contended;
     let named = |l: &ContendedLock| answer["lock"] == l.address.as_str();
     locks.into_iter().find(named).expect("it is told of")
 }

@@ -6,7 +6,7 @@
 use super::calls::ANSWERED;
 use super::counters::{tid_by_libc, wake};
 use super::events::{self, now};
-use super::layout::{State, key_of, kind, libc, what};
+use super::layout::{State, key_of, kind, libc, lock_of, what};
 use super::operation::{EPERM, Operation};
 use super::words::{GLIBC_OTHER_WORD, GLIBC_SHARED, MUSL_SHARED};
 use super::words::{is_nested, is_writing, kind_of, own_number, owner_of, word};
@@ -32,7 +32,15 @@ pub(super) unsafe extern "C" fn glibc_released(
 ) {
     let time = now();
     // SAFETY: by contract.
-    unsafe { tell(link, time, lock, was, caller) };
+    unsafe {
+        tell(
+            link,
+            time,
+            key_of(lock, u64::from(kind & TYPE)),
+            was,
+            caller,
+        )
+    };
     if was == 2 {
         wake(lock, kind & GLIBC_SHARED == 0);
     }
@@ -53,17 +61,17 @@ pub(super) unsafe extern "C" fn musl_released(
     const HAS_WAITERS: u32 = 1 << 31;
     let time = now();
     // SAFETY: by contract.
-    unsafe { tell(link, time, lock, was, caller) };
+    unsafe { tell(link, time, key_of(lock, 0), was, caller) };
     if waiters != 0 || was & HAS_WAITERS != 0 {
         wake(lock + 4, kind & MUSL_SHARED == 0);
     }
 }
 
-/// Tells of the release of a plain mutex, whose word was `was`.
+/// Tells of the release of a mutex, whose word was `was`.
 ///
 /// # Safety
 /// As [`glibc_released`].
-unsafe fn tell(link: *const Link, time: u64, lock: u64, was: u32, caller: u64) {
+unsafe fn tell(link: *const Link, time: u64, key: u64, was: u32, caller: u64) {
     // SAFETY: by contract.
     let (link, state) = unsafe { (&*link, &*((*link).state as *const State)) };
     // SAFETY: the arena keeps its owner's word mapped.
@@ -73,8 +81,8 @@ unsafe fn tell(link: *const Link, time: u64, lock: u64, was: u32, caller: u64) {
     }
     if was == 0 {
         state.totals.released_free.fetch_add(1, Ordering::Relaxed);
-    } else if state.settings.events != 0 && events::is_told(state, lock) {
-        events::released(state, time, key_of(lock, 0), what::RELEASED, caller);
+    } else if state.settings.events != 0 && events::is_told(state, lock_of(key).0) {
+        events::released(state, time, key, what::RELEASED, caller);
     }
 }
 

@@ -16,8 +16,23 @@ pub(super) const GLIBC_OTHER_WORD: u32 = 0x17c;
 pub(super) const GLIBC_SHARED: u32 = 0x80;
 /// The same of a musl mutex.
 pub(super) const MUSL_SHARED: u32 = 0x80;
-/// Where a glibc read-write lock names the thread that has it for writing.
-const GLIBC_WRITER: u64 = 24;
+/// A glibc read-write lock, since 2.25: its first word, and where the others are.
+pub(super) mod glibc_rwlock {
+    /// Writers have their turn: it stays so when they let go and no reader waits.
+    pub const WRITE_PHASE: u32 = 1;
+    /// A writer has it, or is to have it next.
+    pub const WRITE_LOCKED: u32 = 2;
+    /// One reader more. The bits above are the number of readers.
+    pub const READER: u32 = 8;
+    /// Other bits than the number of readers, and that of too many of them.
+    pub const NOT_ONLY_READ: u32 = 1 << 31 | (READER - 1);
+    /// The word that readers wait for: 1 while writers have their turn.
+    pub const PHASE_AT: u64 = 8;
+    /// The word that writers wait for: 1 while one of them has it.
+    pub const WRITERS_AT: u64 = 12;
+    /// The thread that has it for writing.
+    pub const WRITER_AT: u64 = 24;
+}
 /// What a glibc mutex' word is where it is taken and nobody waits.
 const GLIBC_TAKEN: u32 = 1;
 /// Where it is taken and its release is to be told. For glibc whatever is more than 1 may have waiters;
@@ -203,7 +218,7 @@ pub(super) unsafe fn owner_of(state: &State, operation: Operation, lock: u64) ->
             libc::GLIBC if is_mutex => word(lock + 8),
             // The thread that has it for writing.
             libc::GLIBC if matches!(operation, Operation::Read | Operation::Write) => {
-                word(lock + GLIBC_WRITER)
+                word(lock + glibc_rwlock::WRITER_AT)
             }
             libc::MUSL if is_mutex && word(lock) & MUSL_PLAIN != 0 => word(lock + 4) & MUSL_OWNER,
             _ => 0,
@@ -219,7 +234,7 @@ pub(super) unsafe fn is_writing(state: &State, lock: u64) -> bool {
     // SAFETY: by contract; the layouts are part of the libcs' ABIs.
     unsafe {
         match state.settings.libc {
-            libc::GLIBC => word(lock + GLIBC_WRITER) == own_number(state),
+            libc::GLIBC => word(lock + glibc_rwlock::WRITER_AT) == own_number(state),
             libc::MUSL => word(lock) & MUSL_HOLDERS == MUSL_HOLDERS,
             _ => false,
         }

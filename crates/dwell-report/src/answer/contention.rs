@@ -163,15 +163,21 @@ pub(super) fn name(
     address: u64,
 ) -> String {
     let within = address..address.saturating_add(REACH);
-    let mut futexes = analysis.tables.futexes.iter();
-    let named = futexes
-        .find(|f| f.process == process && within.contains(&f.address) && !f.symbol.is_empty());
-    if let Some(futex) = named {
-        let word = futex.address - address;
-        return match futex.offset.unwrap_or(0).saturating_sub(word) {
-            0 => futex.symbol.clone(),
-            offset => format!("{}+{offset:#x}", futex.symbol),
-        };
+    let futexes = analysis.tables.futexes.iter();
+    // Of the words that follow the first one, in a variable that begins no later than the lock: behind it the
+    // next variable may be a lock, too.
+    let of_lock = futexes.filter_map(|f| {
+        let is_near = f.process == process && within.contains(&f.address) && !f.symbol.is_empty();
+        let offset = f
+            .offset
+            .unwrap_or(0)
+            .checked_sub(f.address.checked_sub(address)?)?;
+        is_near.then_some((f.address, f.symbol.as_str(), offset))
+    });
+    match of_lock.min() {
+        Some((_, symbol, 0)) => return symbol.to_owned(),
+        Some((_, symbol, offset)) => return format!("{symbol}+{offset:#x}"),
+        None => {}
     }
     let origin = origins.name(analysis, process, address);
     origin.unwrap_or_else(|| format!("{address:#x}"))

@@ -378,7 +378,8 @@ fn facts(lock: &LockAnswer) -> String {
                 human::share(share)
             ));
         }
-        if let Some(share) = lock.waited_share {
+        // More waits than acquisitions are no share of them.
+        if let Some(share) = lock.waited_share.filter(|share| *share <= 1.0) {
             text.push_str(&format!(", {} waited", human::share(share)));
         }
         facts.push(text);
