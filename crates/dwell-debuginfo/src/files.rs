@@ -57,7 +57,9 @@ fn section<'d>(data: &'d [u8], id: SectionId, unpacked: &'d [OnceCell<Vec<u8>>])
         return &[];
     };
     let file = object::File::parse(data).ok();
-    let found = file.as_ref().and_then(|file| file.section_by_name(id.name()));
+    let found = file
+        .as_ref()
+        .and_then(|file| file.section_by_name(id.name()));
     let Some(found) = found.and_then(|section| section.compressed_data().ok()) else {
         return &[];
     };

@@ -133,15 +133,16 @@ impl<'m> Known<'m> {
                 let own = module.bias()?.wrapping_add(address);
                 SymbolPlace::Address(copied.unwrap_or(own))
             }
-            Location::ThreadLocal(offset) => {
-                thread_local::place(self.process?, module, offset)?
-            }
+            Location::ThreadLocal(offset) => thread_local::place(self.process?, module, offset)?,
         };
         let ty = self.type_of(number, &entry, types)?;
-        Some(self.present(Symbol {
-            place,
-            ty: Some(ty),
-        }, types))
+        Some(self.present(
+            Symbol {
+                place,
+                ty: Some(ty),
+            },
+            types,
+        ))
     }
 
     /// Where the program has a library's variable of its own: what it refers to directly was copied there, and all
@@ -170,7 +171,9 @@ impl<'m> Known<'m> {
         };
         let mut declared = || {
             self.debugs(None).find_map(|(number, debug)| {
-                let entry = debug.declared_variable(name).or_else(|| debug.variable(name))?;
+                let entry = debug
+                    .declared_variable(name)
+                    .or_else(|| debug.variable(name))?;
                 self.type_of(number, &entry, types)
             })
         };
@@ -241,8 +244,7 @@ impl<'m> Known<'m> {
             let result = returned.map(|of| passing::result(types, of));
             return Some([offset].into_iter().chain(result).collect());
         }
-        let is_parameter =
-            |depth: isize, tag| depth == 1 && tag == gimli::DW_TAG_formal_parameter;
+        let is_parameter = |depth: isize, tag| depth == 1 && tag == gimli::DW_TAG_formal_parameter;
         let parameters = function.below(is_parameter);
         let parameters: Option<Vec<Parameter>> = parameters
             .iter()
@@ -255,12 +257,7 @@ impl<'m> Known<'m> {
     }
 
     /// A parameter's type, and whether its objects are passed by address.
-    fn parameter(
-        &self,
-        module: usize,
-        of: &Entry<'_, 'm>,
-        types: &mut Types,
-    ) -> Option<Parameter> {
+    fn parameter(&self, module: usize, of: &Entry<'_, 'm>, types: &mut Types) -> Option<Parameter> {
         let by_address = by_address(of);
         let place = of.place;
         let ty = self.converting(module, types, |c| c.complete_type(place))?;
@@ -343,7 +340,9 @@ impl World for Known<'_> {
         name: &str,
         types: &mut Types,
     ) -> Option<TypeId> {
-        let met = module.is_none().then(|| self.met_type(keyword, name, types));
+        let met = module
+            .is_none()
+            .then(|| self.met_type(keyword, name, types));
         if let Some(met) = met.flatten() {
             return Some(met);
         }
@@ -420,7 +419,11 @@ impl World for Known<'_> {
             if let Some(debug) = self.debug(number) {
                 names.extend(debug.index().variables().map(str::to_owned));
             }
-            names.extend(self.files(number).map(symbols::variables).unwrap_or_default());
+            names.extend(
+                self.files(number)
+                    .map(symbols::variables)
+                    .unwrap_or_default(),
+            );
         }
         names.retain(|known| known.len().abs_diff(name.len()) <= NEAR);
         names.sort();
@@ -439,8 +442,7 @@ fn word((ty, number): (TypeId, u8)) -> Argument {
 
 /// Whether two functions take the same.
 fn are_same(types: &Types, a: &[Argument], b: &[Argument]) -> bool {
-    let same = |(a, b): (&Argument, &Argument)| {
-        a.passed == b.passed && types.compatible(a.ty, b.ty)
-    };
+    let same =
+        |(a, b): (&Argument, &Argument)| a.passed == b.passed && types.compatible(a.ty, b.ty);
     a.len() == b.len() && a.iter().zip(b).all(same)
 }

@@ -57,7 +57,9 @@ pub(crate) fn arguments(
                 Passed::Otherwise("is a structure passed by value")
             }
             (Way::Registers(_), [Class::Integer]) if fits => Passed::Word(integers as u8),
-            (Way::Registers(_), [Class::Integer]) => Passed::Word((REGISTERS + words).min(255) as u8),
+            (Way::Registers(_), [Class::Integer]) => {
+                Passed::Word((REGISTERS + words).min(255) as u8)
+            }
             _ if types.is_record(*ty) => Passed::Otherwise("is a structure passed by value"),
             _ => Passed::Otherwise("is passed as a floating-point number"),
         };
@@ -125,9 +127,8 @@ fn classify(types: &Types, ty: TypeId, at: u64, classes: &mut [Class], depth: u3
         }),
         Type::Array { of, count } => {
             let size = types.size(*of).unwrap_or(0);
-            (0..u64::from(*count).min(16)).all(|i| {
-                classify(types, *of, at + i * size, classes, depth + 1)
-            })
+            (0..u64::from(*count).min(16))
+                .all(|i| classify(types, *of, at + i * size, classes, depth + 1))
         }
         Type::Float { size: 4 | 8, .. } => true,
         Type::Float { .. } => false,

@@ -120,13 +120,15 @@ fn mapped(pid: u32, line: &str) -> Option<Module> {
         return None;
     }
     let hex = |text| u64::from_str_radix(text, 16).ok();
-    let start = hex(range.split('-').next()?)?;
+    let (start, end) = range.split_once('-')?;
+    let (start, end) = (hex(start)?, hex(end)?);
     Some(Module {
         name: Path::new(path).file_name()?.to_string_lossy().into_owned(),
         path: path.to_owned(),
         is_program: false,
         pid,
-        reached_by: format!("/proc/{pid}/map_files/{range}").into(),
+        // Without the zeros that the line may have in front.
+        reached_by: format!("/proc/{pid}/map_files/{start:x}-{end:x}").into(),
         mapped: (start, hex(offset)?),
         files: OnceCell::new(),
     })

@@ -69,7 +69,9 @@ fn each(files: &Files, tell: &mut dyn FnMut(&str, Defined)) {
                 continue;
             };
             let kind = st_info.st_type();
-            if symbol.is_undefined() || ![STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_TLS].contains(&kind) {
+            if symbol.is_undefined()
+                || ![STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE, STT_TLS].contains(&kind)
+            {
                 continue;
             }
             let Ok(name) = symbol.name() else { continue };

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// The types of `globals.h`.
-const TYPES: [&str; 10] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "c", "b"];
+const TYPES: [&str; 10] = [
+    "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "c", "b",
+];
 
 /// Integers of `globals.c`: as gdb and as D names them.
 const INTEGERS: &[&str] = &[
@@ -145,10 +147,7 @@ const CXX: &[(&str, &str)] = &[
     ("(long)outer::color", "`outer::color"),
     ("outer::of_int.value", "`outer::of_int.value"),
     ("outer::nested.value.value", "`outer::nested.value.value"),
-    (
-        "'outer::Box<int>::shared'",
-        "`\"outer::Box<int>::shared\"",
-    ),
+    ("'outer::Box<int>::shared'", "`\"outer::Box<int>::shared\""),
     ("'(anonymous namespace)::hidden'", "`hidden"),
     ("truth", "`truth"),
     ("wide", "`wide"),
@@ -163,8 +162,14 @@ const CXX: &[(&str, &str)] = &[
         "(long)numbers._M_impl._M_finish - (long)numbers._M_impl._M_start",
         "(int64_t)`numbers._M_impl._M_finish - (int64_t)`numbers._M_impl._M_start",
     ),
-    ("short_text._M_string_length", "`short_text._M_string_length"),
-    ("sizeof(outer::inner::Derived)", "sizeof(`outer::inner::derived)"),
+    (
+        "short_text._M_string_length",
+        "`short_text._M_string_length",
+    ),
+    (
+        "sizeof(outer::inner::Derived)",
+        "sizeof(`outer::inner::derived)",
+    ),
     ("((Node *)&last)->value", "((struct Node *)&`last)->value"),
 ];
 
@@ -278,9 +283,25 @@ fn of_globals() -> Vec<Asked> {
 fn by_gdb(program: &str, asked: &[Asked]) -> Vec<String> {
     let mut command = Command::new("gdb");
     command.args(["-q", "-nx", "-batch", "-ex", "set debuginfod enabled off"]);
-    command.args(["-ex", "set language auto", "-ex", "break all_set", "-ex", "run"]);
-    for (number, Asked { gdb, conversion, .. }) in asked.iter().enumerate() {
-        command.args(["-ex", &format!("printf \"={number} {conversion}\\n\", {gdb}")]);
+    command.args([
+        "-ex",
+        "set language auto",
+        "-ex",
+        "break all_set",
+        "-ex",
+        "run",
+    ]);
+    for (
+        number,
+        Asked {
+            gdb, conversion, ..
+        },
+    ) in asked.iter().enumerate()
+    {
+        command.args([
+            "-ex",
+            &format!("printf \"={number} {conversion}\\n\", {gdb}"),
+        ]);
     }
     let output = command.arg(program).output().expect("gdb runs");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

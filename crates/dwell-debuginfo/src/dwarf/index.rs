@@ -120,7 +120,7 @@ struct Walk<'w, 'm> {
     without_keyword: bool,
     /// The open namespaces and classes: their depth, and what stands before the names in them.
     scopes: Vec<(isize, String)>,
-    /// The full names of what is declared in namespaces and classes, and defined elsewhere.
+    /// The full names of what is declared, in namespaces and classes mostly, and defined elsewhere.
     declared: HashMap<usize, Box<str>>,
     index: &'w mut Index,
 }
@@ -184,12 +184,7 @@ impl<'m> Walk<'_, 'm> {
         Ok(())
     }
 
-    fn take(
-        &self,
-        into: &mut Attributes<'m>,
-        name: gimli::DwAt,
-        value: AttributeValue<Slice<'m>>,
-    ) {
+    fn take(&self, into: &mut Attributes<'m>, name: gimli::DwAt, value: AttributeValue<Slice<'m>>) {
         let text = |value| {
             let dwarf = self.debug.dwarf(self.root.shared);
             let text = dwarf.attr_string(self.unit, value).ok()?;
@@ -262,12 +257,14 @@ impl<'m> Walk<'_, 'm> {
         let Some(kind) = kind(tag, attributes) else {
             return;
         };
-        let own = attributes.name.map(|name| format!("{}{name}", self.prefix()));
+        let own = attributes
+            .name
+            .map(|name| format!("{}{name}", self.prefix()));
         let completed = attributes.specification.map(|at| self.declared.get(&at));
         let Some(name) = own.or(completed.flatten().map(|name| name.to_string())) else {
             return;
         };
-        if attributes.declaration && !self.prefix().is_empty() {
+        if attributes.declaration {
             self.declared.insert(at, name.clone().into());
         }
         let is_tagged = matches!(kind, Kind::Structure | Kind::Union | Kind::Enumeration);
@@ -278,7 +275,9 @@ impl<'m> Walk<'_, 'm> {
         if is_tagged && attributes.declaration {
             return;
         }
-        if kind == Kind::Function && let Some(linkage) = attributes.linkage {
+        if kind == Kind::Function
+            && let Some(linkage) = attributes.linkage
+        {
             let place = self.place(at);
             self.index.linked.entry(linkage.into()).or_insert(place);
         }

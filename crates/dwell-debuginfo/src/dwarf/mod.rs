@@ -104,11 +104,7 @@ impl<'m> Debug<'m> {
             let header = *units.headers.get(unit as usize)?;
             self.dwarf(shared).unit(header).ok()
         };
-        units
-            .read
-            .get(unit as usize)?
-            .get_or_init(read)
-            .as_ref()
+        units.read.get(unit as usize)?.get_or_init(read).as_ref()
     }
 }
 

@@ -97,13 +97,13 @@ impl<'m> Converter<'_, 'm> {
     }
 
     fn members(&mut self, entry: &Entry<'_, 'm>) -> Vec<Member> {
-        let is_member =
-            |tag| matches!(tag, gimli::DW_TAG_member | gimli::DW_TAG_inheritance);
+        let is_member = |tag| matches!(tag, gimli::DW_TAG_member | gimli::DW_TAG_inheritance);
         let children = entry.below(|depth, tag| depth == 1 && is_member(tag));
         let mut members = Vec::new();
         for child in &children {
             // Static members lie elsewhere; virtual bases where the object's own tables say.
-            let is_static = child.flag(gimli::DW_AT_external) || child.flag(gimli::DW_AT_declaration);
+            let is_static =
+                child.flag(gimli::DW_AT_external) || child.flag(gimli::DW_AT_declaration);
             let (Some(offset_bits), Some(place)) =
                 (offset_bits(child), child.place_of(gimli::DW_AT_type))
             else {

@@ -127,9 +127,9 @@ impl<'c, 'm> Converter<'c, 'm> {
                 to: self.referred(entry),
             },
             gimli::DW_TAG_array_type => return self.array(entry),
-            gimli::DW_TAG_structure_type
-            | gimli::DW_TAG_class_type
-            | gimli::DW_TAG_union_type => return self.record(entry),
+            gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type => {
+                return self.record(entry);
+            }
             gimli::DW_TAG_enumeration_type => self.enumeration(entry),
             gimli::DW_TAG_subroutine_type | gimli::DW_TAG_subprogram => Type::Function,
             gimli::DW_TAG_unspecified_type => match entry.name() {
@@ -181,7 +181,10 @@ impl<'c, 'm> Converter<'c, 'm> {
             .iter()
             .filter(|child| child.tag() == gimli::DW_TAG_enumerator)
             .filter_map(|child| {
-                Some((child.name()?.into(), child.signed(gimli::DW_AT_const_value)?))
+                Some((
+                    child.name()?.into(),
+                    child.signed(gimli::DW_AT_const_value)?,
+                ))
             })
             .collect();
         let of = entry

@@ -11,10 +11,10 @@ mod target;
 pub use arguments::TraceArgs;
 
 use anyhow::Context;
+use dwell_debuginfo::{Known, Process};
 use dwell_script::codegen::Limits;
 use dwell_script::schema::ProbeName;
 use dwell_script::typed::Script;
-use dwell_debuginfo::{Known, Process};
 use dwell_script::{Input, Macros, Options, compile};
 use dwell_trace::{Session, Settings};
 use output::Output;
