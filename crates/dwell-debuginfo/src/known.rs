@@ -396,11 +396,14 @@ impl World for Known<'_> {
             "return" => true,
             _ => return Arguments::Unknown,
         };
-        if probe.function.is_empty() || probe.function.contains(['*', '?']) {
+        let functions = self.functions(probe);
+        // A star may also be a parameter's.
+        let is_pattern = probe.function.is_empty() || probe.function.contains(['*', '?']);
+        if functions.is_empty() && is_pattern {
             return Arguments::Ambiguous;
         }
         let mut known: Option<Vec<Argument>> = None;
-        for function in self.functions(probe) {
+        for function in functions {
             let Some(arguments) = self.arguments_of(&function, returns, types) else {
                 continue;
             };

@@ -366,3 +366,87 @@ fn variables_of_cxx_are_what_gdb_prints() {
     let asked: Vec<Asked> = CXX.iter().map(|(gdb, d)| Asked::integer(gdb, d)).collect();
     compare("globals-cxx", &asked);
 }
+
+/// What a script prints of a program.
+fn printed(text: &str, name: &str) -> (String, String) {
+    let command = program(name);
+    let output = dwell(&["trace", "-q", "-n", text, "-c", &command]).output();
+    let output = output.expect("dwell runs");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    (text(output.stdout), text(output.stderr))
+}
+
+/// The program calls them with these.
+#[test]
+#[ignore = "needs root"]
+fn arguments_have_their_types_and_places() {
+    let cases = [
+        (
+            "pid$target::mixed:entry { printf(\"=%d %d %ld %d %d %d %d\\n\", args[1], args[3], args[5], args[6], args[7], args[8], args[10]); }",
+            "globals",
+            "=-3 -4 -8 9 -10 11 -13",
+        ),
+        (
+            "pid$target::mixed:return { printf(\"=%d\\n\", args[1]); }",
+            "globals",
+            "=197",
+        ),
+        (
+            "pid$target::hidden:entry { printf(\"=%d %d\\n\", args[0], args[1]); }",
+            "globals",
+            "=0 42",
+        ),
+        (
+            "pid$target::all_set:entry { printf(\"=%s %d %d\\n\", args[4], args[3] == BLUE, args[1]->next->point.y); }",
+            "globals",
+            "=a name 1 -2",
+        ),
+        (
+            "pid$target::\"Shape::area\":entry { printf(\"=%d %d\\n\", args[0]->sides, args[1]); }",
+            "globals-cxx",
+            "=4 5",
+        ),
+        (
+            "pid$target::\"over(Node const*)\":entry { printf(\"=%d\\n\", args[0]->value); }",
+            "globals-cxx",
+            "=16",
+        ),
+        (
+            "pid$target::all_set:entry { printf(\"=%d %d\\n\", `g_i32, `twin); }",
+            "globals-bare",
+            "=-2000000001 11",
+        ),
+        (
+            "pid$target::all_set:entry { printf(\"=%s %d\\n\", stringof(`full), `text == \"characters in an array\"); }",
+            "globals",
+            "=full 1",
+        ),
+        (
+            "pid$target::all_set:entry { printf(\"=%s %d\\n\", curthread->comm, curthread->tgid == pid); }",
+            "globals",
+            "=globals 1",
+        ),
+    ];
+    for (text, name, wanted) in cases {
+        let (out, errors) = printed(text, name);
+        let found = out.lines().find(|line| line.starts_with('='));
+        assert_eq!(found, Some(wanted), "{text}\n{out}{errors}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_cannot_be_had_is_refused_by_name() {
+    let cases = [
+        ("mixed:entry { trace(args[0]); }", "floating-point"),
+        ("mixed:entry { trace(args[2]); }", "by value"),
+        ("all_set:entry { trace(`g_i3); }", "did you mean g_i8?"),
+        ("all_set:entry { trace(args[5]); }", "D_ARGS_IDX"),
+    ];
+    for (text, wanted) in cases {
+        let (_, errors) = printed(&format!("pid$target::{text}"), "globals");
+        assert!(errors.contains(wanted), "{text}: {errors}");
+    }
+    let (_, errors) = printed("pid$target::over:entry { trace(args[0]); }", "globals-cxx");
+    assert!(errors.contains("D_ARGS_MULTI"), "{errors}");
+}
