@@ -55,4 +55,4 @@ pub use macros::Macros;
 pub use options::{OptionError, Options};
 pub use parse::Specifier;
 pub use tag::Tag;
-pub use world::{Arguments, Bare, Keyword, Symbol, SymbolPlace, World};
+pub use world::{Argument, Arguments, Bare, Keyword, Passed, Symbol, SymbolPlace, World};

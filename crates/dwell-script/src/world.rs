@@ -42,13 +42,39 @@ pub enum SymbolPlace {
     Address(u64),
     /// So many bytes from the thread pointer.
     ThreadPointer(i64),
+    /// In the block that each thread has for a library, where the thread's table says: the table's address is the
+    /// word after the thread pointer's, and it has 16 bytes for each library.
+    ThreadTable {
+        /// The library's number.
+        module: u64,
+        /// Bytes from the start of the block.
+        offset: u64,
+    },
+}
+
+/// One of `args[]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Argument {
+    /// Its type.
+    pub ty: TypeId,
+    /// How its value is had.
+    pub passed: Passed,
+}
+
+/// How the value of an argument is had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passed {
+    /// It is `argN`, cut to its type.
+    Word(u8),
+    /// It is not to be had, since it ... (the end of the sentence).
+    Otherwise(&'static str),
 }
 
 /// What is known of the `args[]` of a probe description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Arguments {
-    /// Their types.
-    Known(Vec<TypeId>),
+    /// All of them.
+    Known(Vec<Argument>),
     /// The description matches probes whose arguments differ.
     Ambiguous,
     /// There is no debug information.

@@ -20,6 +20,7 @@
 //!   as a hostile file nests its entries.
 #![deny(unsafe_code)]
 
+mod debug_data;
 mod debug_files;
 mod debuginfod;
 mod demangle;
@@ -39,6 +40,7 @@ mod symbolizer;
 mod symtab;
 mod variables;
 
+pub use debug_data::DebugData;
 pub use debuginfod::Debuginfod;
 pub use demangle::demangle;
 pub use jit::JitProcess;

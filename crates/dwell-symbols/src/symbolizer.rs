@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use memmap2::Mmap;
 use object::Object;
 
+use crate::debug_data::DebugData;
 use crate::debug_files::{self, Places};
 use crate::debuginfod::{Client, Debuginfod};
 use crate::demangle::{Demangled, demangle, is_mangled};
@@ -152,6 +153,34 @@ impl Symbolizer {
         let files = [Some(&elf), debug_elf.as_ref()].into_iter().flatten();
         let found = variables::find(files, &mut queries);
         queries.spread(addresses, &found)
+    }
+
+    /// The file and what holds its debug information; none when it cannot be read, or is not the one that was
+    /// recorded.
+    pub fn debug_data(&mut self, module: &Module<'_>) -> Option<DebugData> {
+        let file = files::map(&files::open_regular(module.file).ok()?).ok()?;
+        let elf = Elf::parse(&file).filter(|elf| elf.is_build(module.build_id))?;
+        let debug = self.debug_file(module, &elf);
+        let debug_elf = debug.as_ref().and_then(|found| Elf::parse(&found.map));
+        let source = match (&debug, &debug_elf) {
+            (Some(found), Some(elf)) => Source {
+                path: &found.path,
+                map: &found.map,
+                elf,
+            },
+            _ => Source {
+                path: Path::new(module.path),
+                map: &file,
+                elf: &elf,
+            },
+        };
+        let shared = self.shared_file(module, source).map(|found| found.map);
+        let debug = debug.map(|found| found.map);
+        Some(DebugData {
+            file,
+            debug,
+            shared,
+        })
     }
 
     fn resolve(

@@ -5,6 +5,7 @@
 //! alone in naming libbpf. Knows nothing of D's syntax, nor of what records look like when they are printed.
 
 mod error;
+mod kernel_types;
 mod links;
 mod maps;
 pub mod probes;

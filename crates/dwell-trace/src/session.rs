@@ -1,5 +1,6 @@
 //! A script at work.
 use crate::error::TraceError;
+use crate::kernel_types;
 use crate::links::{Link, Places};
 use crate::maps::{Drops, Maps};
 use crate::probes::{self, At, Code, Probe, Process, describe};
@@ -164,7 +165,7 @@ impl<'s> Session<'s> {
             *entries = probes.probes.len().max(1) as u32;
         }
         let maps = Maps::create(&stores, settings.buffer)?;
-        maps.write(MEMORY, &initial_memory(generator.memory()))?;
+        maps.write(MEMORY, &initial_memory(&generator)?)?;
         let mut programs = Vec::new();
         for ((group, numbers), program) in groups.into_iter().zip(made) {
             let name = probes.probes[&numbers[0]].0.name.clone();
@@ -400,9 +401,13 @@ fn full_name(name: &ProbeName) -> String {
 }
 
 /// The script's memory with what programs learn from us.
-fn initial_memory(memory: &[u8]) -> Vec<u8> {
-    use dwell_script::codegen::control::WALL_OFFSET;
-    let mut memory = memory.to_vec();
+fn initial_memory(generator: &Generator<'_>) -> Result<Vec<u8>, TraceError> {
+    use dwell_script::codegen::control::{THREAD_POINTER, WALL_OFFSET};
+    let mut memory = generator.memory().to_vec();
+    if generator.needs_thread_pointer() {
+        let offset = kernel_types::thread_pointer_offset()?;
+        memory[THREAD_POINTER as usize..][..8].copy_from_slice(&offset.to_ne_bytes());
+    }
     let clock = |id| {
         let mut time = libc::timespec {
             tv_sec: 0,
@@ -415,5 +420,5 @@ fn initial_memory(memory: &[u8]) -> Vec<u8> {
     // Both differ by whole seconds.
     let ahead = (clock(libc::CLOCK_REALTIME) - clock(libc::CLOCK_TAI)) * 1_000_000_000;
     memory[WALL_OFFSET as usize..][..8].copy_from_slice(&ahead.to_ne_bytes());
-    memory
+    Ok(memory)
 }

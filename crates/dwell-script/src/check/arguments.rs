@@ -7,7 +7,7 @@ use crate::span::Span;
 use crate::tag::Tag;
 use crate::typed::{Builtin, Expr, ExprKind, ProbePattern};
 use crate::types::Type;
-use crate::world::Arguments;
+use crate::world::{Argument, Arguments, Passed};
 
 impl Checker<'_> {
     pub(super) fn argument(&mut self, keys: &[ast::Expr], span: Span) -> Checked<Expr> {
@@ -31,23 +31,28 @@ impl Checker<'_> {
             }
         };
         let found = usize::try_from(at).ok().and_then(|at| known.get(at));
-        let (Some(ty), Ok(number)) = (found.copied(), u8::try_from(at)) else {
+        let Some(Argument { ty, passed }) = found.copied() else {
             let message = format!(
                 "index {at} is out of range for {} args[ ]",
                 described(&probe)
             );
             return Err(Fault::new(Tag::ArgsIdx, span, message));
         };
-        if !matches!(
+        let scalar = matches!(
             self.types().actual(ty),
             Type::Int { .. } | Type::Enum { .. } | Type::Pointer(_) | Type::Array { .. }
-        ) {
-            let message = format!(
-                "args[{at}] of type \"{}\" is not passed as one word",
-                self.type_text(ty)
-            );
-            return Err(Fault::new(Tag::ArgsType, span, message));
-        }
+        );
+        let number = match passed {
+            Passed::Word(number) if scalar => number,
+            passed => {
+                let why = match passed {
+                    Passed::Otherwise(why) => why,
+                    Passed::Word(_) => "is not passed as one word",
+                };
+                let message = format!("args[{at}] of type \"{}\" {why}", self.type_text(ty));
+                return Err(Fault::new(Tag::ArgsType, span, message));
+            }
+        };
         let word = Expr {
             kind: ExprKind::Builtin(Builtin::Arg(number)),
             ty: self.common.int64,

@@ -100,6 +100,8 @@ impl Checker<'_> {
 
     fn additive(&mut self, operator: Binary, left: Expr, right: Expr, span: Span) -> Checked<Expr> {
         let (left, right) = (self.pointer(left), self.pointer(right));
+        self.complete_element(left.ty);
+        self.complete_element(right.ty);
         let types = self.types();
         let step = |ty| types.element(ty).and_then(|of| self.step_of(of));
         match (types.is_int(left.ty), types.is_int(right.ty)) {

@@ -90,6 +90,13 @@ impl Checker<'_> {
         self.lookup_type(None, Some(asked), &name).unwrap_or(ty)
     }
 
+    /// Learns the definition of what a pointer leads to, where its size matters.
+    pub(super) fn complete_element(&mut self, pointer: TypeId) {
+        if let Some(of) = self.types().element(pointer) {
+            self.completed(of);
+        }
+    }
+
     /// The member of that name.
     pub(super) fn find_member(&self, ty: TypeId, name: &ast::Name) -> Checked<Found> {
         let Type::Record(record) = self.types().actual(ty) else {

@@ -212,9 +212,29 @@ impl Checker<'_> {
                 PlaceKind::Memory(self.int(address as i64, self.common.ulong, span))
             }
             SymbolPlace::ThreadPointer(offset) => PlaceKind::ThreadPointer { offset },
+            SymbolPlace::ThreadTable { module, offset } => {
+                PlaceKind::Memory(self.in_thread_table(module, offset, span))
+            }
         };
         let kind = ExprKind::Read(Box::new(Place { kind, ty }));
         Ok(Expr { kind, ty, span })
+    }
+
+    /// The address of a place in the block that the thread's table has for a library.
+    fn in_thread_table(&mut self, module: u64, offset: u64, span: Span) -> Expr {
+        /// Where the thread pointer leads to there is its own address, then the table's.
+        const TABLE: i64 = 8;
+        const ENTRY: u64 = 16;
+        let ty = self.common.ulong;
+        let read = |kind| Expr {
+            kind: ExprKind::Read(Place { kind, ty }.into()),
+            ty,
+            span,
+        };
+        let table = read(PlaceKind::ThreadPointer { offset: TABLE });
+        let entry = self.moved(table, module.wrapping_mul(ENTRY) as i64, ty, span);
+        let block = read(PlaceKind::Memory(entry));
+        self.moved(block, offset as i64, ty, span)
     }
 
     /// The variable that an expression names, and whether it may come into being here.

@@ -168,6 +168,7 @@ impl Checker<'_> {
         let index = self.value(&keys[0])?;
         self.check_bounds(&base, &index, span)?;
         let pointer = self.pointer(base);
+        self.complete_element(pointer.ty);
         let size = self
             .types()
             .element(pointer.ty)

@@ -179,6 +179,11 @@ impl Checker<'_> {
 
     fn printed(&mut self, argument: &ast::Expr) -> Checked<Expr> {
         let value = self.recorded(argument)?;
+        self.complete_element(value.ty);
+        if self.types().is_string_like(value.ty) {
+            let string = self.common.string;
+            return Ok(self.convert(value, string));
+        }
         let nothing = self.types().size(value.ty).is_none() || self.types().is_void(value.ty);
         if nothing {
             let message = format!(

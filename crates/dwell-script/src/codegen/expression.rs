@@ -81,7 +81,9 @@ impl Maker<'_, '_> {
             }
             Type::Stack { user, frames } => self.stack(at, *user, *frames)?,
             Type::Address { user, .. } => self.named_address(e, *user, at)?,
-            Type::Record(_) | Type::Array { .. } => self.bytes(e, at, size)?,
+            Type::Record(_) | Type::Array { .. } | Type::Float { size: 9.., .. } => {
+                self.bytes(e, at, size)?;
+            }
             _ => {
                 self.value(e)?;
                 if let Some(width) = Width::of(size) {
@@ -170,11 +172,15 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    fn address_of(&mut self, place: &Place, e: &Expr) -> Result<(), CodeError> {
+    pub(super) fn address_of(&mut self, place: &Place, e: &Expr) -> Result<(), CodeError> {
         match &place.kind {
             PlaceKind::Memory(address) => self.value(address),
             _ => match self.prepare(place, e.span)? {
                 super::place::Prepared::Here(at) => self.own_address(at),
+                super::place::Prepared::Outside(address) => {
+                    self.load_word(0, address);
+                    Ok(())
+                }
                 _ => Err(CodeError::unsupported(
                     "the address of such a variable",
                     e.span,

@@ -53,7 +53,7 @@ pub(super) fn is_scalar(types: &Types, ty: TypeId) -> bool {
             | Type::Enum { .. }
             | Type::Pointer(_)
             | Type::Function
-            | Type::Float { .. }
+            | Type::Float { size: ..=8, .. }
     )
 }
 

@@ -38,6 +38,8 @@ pub mod control {
     pub const WALL_OFFSET: u32 = 40;
     /// Errors whose record found no room.
     pub const ERROR_DROPS: u32 = 48;
+    /// Where a `task_struct` has the thread pointer, bytes from its start.
+    pub const THREAD_POINTER: u32 = 56;
     /// Zeros: where new sums begin.
     pub const ZEROS: u32 = 64;
 }
@@ -72,6 +74,8 @@ pub(super) struct Layout {
     constants: HashMap<Vec<u8>, u32>,
     /// How values are laid out.
     pub(super) sizes: Sizes,
+    /// Whether a program reads [`control::THREAD_POINTER`].
+    pub(super) needs_thread_pointer: bool,
 }
 
 /// Bytes of a variable: integers take 8, so that each is loaded and stored at once.
@@ -114,6 +118,7 @@ impl Layout {
             ],
             constants: HashMap::new(),
             sizes,
+            needs_thread_pointer: false,
         };
         debug_assert_eq!(layout.stores.len(), FIRST_TABLE as usize);
         let mut thread = 0;

@@ -121,6 +121,11 @@ impl<'a> Generator<'a> {
         &self.layout.memory
     }
 
+    /// Whether programs want to know [`control::THREAD_POINTER`]; complete once all of them are made.
+    pub fn needs_thread_pointer(&self) -> bool {
+        self.layout.needs_thread_pointer
+    }
+
     /// The records of each clause.
     pub fn clauses(&self) -> &[ClauseSchema] {
         &self.clauses

@@ -45,6 +45,9 @@ impl Maker<'_, '_> {
                 shift,
                 width,
             } => {
+                if u32::from(*shift) + u32::from(*width) > 64 {
+                    return Err(CodeError::unsupported("a bit-field in 9 bytes", span));
+                }
                 self.value(address)?;
                 let address = self.spill()?;
                 Ok(Prepared::Bits {
@@ -53,10 +56,12 @@ impl Maker<'_, '_> {
                     width: *width,
                 })
             }
-            PlaceKind::ThreadPointer { .. } => Err(CodeError::unsupported(
-                "a thread-local variable of the target",
-                span,
-            )),
+            PlaceKind::ThreadPointer { offset } => {
+                self.thread_pointer()?;
+                self.code.constant(1, *offset);
+                self.code.alu(Alu::Add, 0, 1);
+                Ok(Prepared::Outside(self.spill()?))
+            }
         }
     }
 
@@ -123,7 +128,9 @@ impl Maker<'_, '_> {
                 width,
             } => {
                 self.load_word(0, address);
-                self.read_memory(size)?;
+                // In packed structures the bits may reach beyond an integer of their type.
+                let reached = (u32::from(shift) + u32::from(width)).div_ceil(8);
+                self.read_memory(size.max(reached))?;
                 let left = 64 - i32::from(shift) - i32::from(width);
                 self.code.alu_imm(Alu::Lsh, 0, left);
                 let right = if signed { Alu::Arsh } else { Alu::Rsh };

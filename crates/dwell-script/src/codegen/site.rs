@@ -2,6 +2,7 @@
 use super::assembler::Label;
 use super::error::CodeError;
 use super::frame::Location;
+use super::layout::control;
 use super::program::Maker;
 use crate::span::Span;
 use dwell_abi::program::instruction::{Alu, Jump, Width};
@@ -167,6 +168,16 @@ impl Maker<'_, '_> {
         self.code.call(op::USER_REGISTERS);
         self.code.mov(3, 0);
         self.read_kernel_word(distance)
+    }
+
+    /// The thread pointer of the thread that fired into register 0.
+    pub(super) fn thread_pointer(&mut self) -> Result<(), CodeError> {
+        self.generator.layout.needs_thread_pointer = true;
+        self.code.call(op::TASK);
+        self.code.mov(3, 0);
+        self.load_word(1, Location::Memory(control::THREAD_POINTER));
+        self.code.alu(Alu::Add, 3, 1);
+        self.read_kernel_word(0)
     }
 
     /// Of the registers that a system call's context points to.

@@ -9,6 +9,7 @@ use super::place::Prepared;
 use super::program::Maker;
 use crate::span::Span;
 use crate::typed::*;
+use crate::types::Type;
 use dwell_abi::program::instruction::{Instruction, Jump};
 use dwell_abi::program::operation as op;
 
@@ -28,15 +29,7 @@ impl Maker<'_, '_> {
                 self.read_string_at(prepared)
             }
             ExprKind::Cast(a) if is_string(&self.script.types, a.ty) => self.string(a),
-            ExprKind::Cast(a) => {
-                let to = self.new_string()?;
-                let mark = self.frame.mark();
-                self.value(a)?;
-                let size = self.strsize();
-                self.read_string(to, size)?;
-                self.frame.release(mark);
-                Ok(to)
-            }
+            ExprKind::Cast(a) => self.string_from(a),
             ExprKind::Builtin(builtin) => self.builtin_string(*builtin, e.span),
             ExprKind::Conditional(condition, a, b) => self.string_conditional(condition, a, b),
             ExprKind::Assign(place, value) => self.string_assign(place, value, e.span),
@@ -47,6 +40,26 @@ impl Maker<'_, '_> {
             ExprKind::Call(function, arguments) => self.string_call(*function, arguments, e.span),
             _ => Err(CodeError::unsupported("this as a string", e.span)),
         }
+    }
+
+    /// The bytes up to a zero that a pointer leads to, or of an array of characters, which may be full.
+    fn string_from(&mut self, a: &Expr) -> Result<Location, CodeError> {
+        let to = self.new_string()?;
+        let mut size = self.strsize();
+        let mark = self.frame.mark();
+        match (self.script.types.actual(a.ty), &a.kind) {
+            (Type::Array { count, .. }, ExprKind::Read(place)) => {
+                if (1..size).contains(count) {
+                    self.zero_string(to);
+                    size = count + 1;
+                }
+                self.address_of(place, a)?;
+            }
+            _ => self.value(a)?,
+        }
+        self.read_string(to, size)?;
+        self.frame.release(mark);
+        Ok(to)
     }
 
     /// Memory for a string.

@@ -153,6 +153,10 @@ impl<'l> Lines<'l> {
 
     /// The text of a part that has none within it, `None` for what is not shown.
     fn scalar(&self, part: &Part) -> Option<Vec<u8>> {
+        if let Type::String = self.types.actual(part.ty) {
+            let text = super::data::until_zero(self.bytes);
+            return Some([b"\"", text, b"\","].concat());
+        }
         let number = self.number(part)?;
         let bits = part.bits.map_or(size(self.types, part.ty) * 8, u64::from);
         let unused = 64u64.saturating_sub(bits) as u32;

@@ -2,7 +2,7 @@
 
 use dwell_script::typed::ProbePattern;
 use dwell_script::types::{Member, Record, Type, TypeId, Types};
-use dwell_script::{Arguments, Keyword, Symbol, SymbolPlace, World};
+use dwell_script::{Argument, Arguments, Keyword, Passed, Symbol, SymbolPlace, World};
 
 /// `struct node { struct node *next; int key; char name[16]; unsigned flags : 3, kind : 5; }`, `struct hidden;`,
 /// `enum color { RED, GREEN = 5 }`; symbols `counter` (int), `root` (struct node), `table` (struct node[4]), `tls`
@@ -124,7 +124,18 @@ impl World for Small {
                 let char = int(types, "char", 1, true);
                 let name = types.add(Type::Pointer(char));
                 let shade = color(types);
-                Arguments::Known(vec![pointer, key, name, shade, node])
+                let words = [pointer, key, name, shade].into_iter().zip(0..);
+                let mut known: Vec<Argument> = words
+                    .map(|(ty, n)| Argument {
+                        ty,
+                        passed: Passed::Word(n),
+                    })
+                    .collect();
+                known.push(Argument {
+                    ty: node,
+                    passed: Passed::Otherwise("is a structure passed by value"),
+                });
+                Arguments::Known(known)
             }
             "many*" => Arguments::Ambiguous,
             _ => Arguments::Unknown,

@@ -41,7 +41,10 @@ impl Process {
                 continue;
             }
             seen.push((mapping.device, mapping.inode));
-            let reached_by = format!("/proc/{pid}/map_files/{}", mapping.range);
+            // Its name is without the zeros that low addresses have in front here.
+            let (start, end) = mapping.range.split_once('-').unwrap_or_default();
+            let plain = |address: &str| address.trim_start_matches('0').to_owned();
+            let reached_by = format!("/proc/{pid}/map_files/{}-{}", plain(start), plain(end));
             if let Some(data) = mapped(&reached_by) {
                 let is_program = program.as_os_str() == mapping.path;
                 let name = mapping.path.rsplit('/').next().unwrap_or_default().into();

@@ -11,10 +11,11 @@ mod target;
 pub use arguments::TraceArgs;
 
 use anyhow::Context;
+use dwell_debuginfo::{Known, Process};
 use dwell_script::codegen::Limits;
 use dwell_script::schema::ProbeName;
 use dwell_script::typed::Script;
-use dwell_script::{Bare, Input, Macros, Options, compile};
+use dwell_script::{Input, Macros, Options, compile};
 use dwell_trace::{Session, Settings};
 use output::Output;
 use source::Source;
@@ -34,9 +35,11 @@ pub fn trace(args: &TraceArgs, program: &str) -> anyhow::Result<ExitCode> {
     let sources = source::read(args, program)?;
     anyhow::ensure!(!sources.is_empty(), "no probes specified: use -n or -s");
     let mut target = Target::find(args)?;
+    let process = target.pid.and_then(|pid| Process::read(pid).ok());
     let mut compiled = Vec::new();
     for source in &sources {
-        match compile_source(source, args, &target, options.clone()) {
+        let known = Known::new(process.as_ref());
+        match compile_source(source, args, &target, options.clone(), &known) {
             Ok(script) => compiled.push(script),
             Err(error) => {
                 eprintln!("{program}: failed to compile {}: {error}", source.name);
@@ -80,6 +83,7 @@ fn compile_source(
     args: &TraceArgs,
     target: &Target,
     options: Options,
+    known: &Known<'_>,
 ) -> Result<(Script, Options), dwell_script::Error> {
     let zeroth = [source.zeroth.as_str()];
     let arguments = zeroth
@@ -95,7 +99,7 @@ fn compile_source(
         specifier: source.specifier,
         options,
     };
-    compile(&input, &Bare)
+    compile(&input, known)
 }
 
 /// `$target`, `$pid` and the like.
