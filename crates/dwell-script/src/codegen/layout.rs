@@ -38,8 +38,12 @@ pub mod control {
     pub const WALL_OFFSET: u32 = 40;
     /// Errors whose record found no room.
     pub const ERROR_DROPS: u32 = 48;
+    /// Errors in clauses of ERROR.
+    pub const DOUBLE_ERRORS: u32 = 56;
+    /// Calls of `speculation()` that found all in use.
+    pub const NO_SPECULATION: u32 = 64;
     /// Zeros: where new sums begin.
-    pub const ZEROS: u32 = 64;
+    pub const ZEROS: u32 = 128;
 }
 /// Bytes before the key of an aggregation: its number.
 pub(super) const AGGREGATION_PREFIX: u32 = 8;
@@ -70,6 +74,8 @@ pub(super) struct Layout {
     pub(super) memory: Vec<u8>,
     pub(super) stores: Vec<Store>,
     constants: HashMap<Vec<u8>, u32>,
+    /// Speculations at a time, and where their words are in [`MEMORY`], see `speculation.rs`.
+    pub(super) speculations: (u32, u32),
     /// How values are laid out.
     pub(super) sizes: Sizes,
 }
@@ -113,8 +119,10 @@ impl Layout {
                 },
             ],
             constants: HashMap::new(),
+            speculations: (0, 0),
             sizes,
         };
+        layout.new_speculations(limits.nspec);
         debug_assert_eq!(layout.stores.len(), FIRST_TABLE as usize);
         let mut thread = 0;
         for variable in &script.variables {
@@ -164,6 +172,14 @@ impl Layout {
             }
             (None, Scope::Clause) => Home::Frame,
         }
+    }
+
+    fn new_speculations(&mut self, wanted: u32) {
+        let count = wanted.min(super::MOST_SPECULATIONS);
+        let at = self.memory.len();
+        let size = super::speculation::SIZE * count.next_power_of_two();
+        self.memory.resize(at + size as usize, 0);
+        self.speculations = (count, at as u32);
     }
 
     /// The store of an aggregation: those whose keys and values have the same sizes share one, since a program may
