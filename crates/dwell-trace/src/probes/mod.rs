@@ -87,7 +87,7 @@ pub fn find(
         let process = open(processes, pid)?;
         return match provider {
             "pid" => functions::find(pattern, process),
-            provider => Ok(static_probes::find(pattern, provider, process)),
+            provider => static_probes::find(pattern, provider, process),
         };
     }
     let mut found = Vec::new();
