@@ -248,12 +248,9 @@ impl<'s> Session<'s> {
         let schema = &self.generator.aggregations()[aggregation.0 as usize];
         let map = self.maps.map(store);
         let mut parts = Vec::new();
-        for key in map.keys() {
-            let found = map.lookup_percpu(&key, MapFlags::ANY);
-            let values = found.map_err(TraceError::bpf("reading an aggregation"))?;
-            let of_all = values.into_iter().flatten();
-            parts.extend(of_all.filter_map(|value| self.generator.row(aggregation, &key, &value)));
-        }
+        crate::batches::each_entry(map, &mut |key, values| {
+            parts.extend(values.filter_map(|value| self.generator.row(aggregation, key, value)));
+        })?;
         Ok(add_rows(schema.function, parts))
     }
 
