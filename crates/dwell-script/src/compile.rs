@@ -1,5 +1,6 @@
 //! A script's text to its checked form.
 
+use crate::ast::Program;
 use crate::check::Checker;
 use crate::error::{Checked, Error, Fault};
 use crate::lex::Lexer;
@@ -29,38 +30,88 @@ pub struct Input<'a> {
     pub options: Options,
 }
 
+/// A script of several parts, compiled.
+#[derive(Debug, Clone)]
+pub struct Compiled {
+    /// The whole.
+    pub script: Script,
+    /// The options that it ends up with.
+    pub options: Options,
+    /// Of each part, the end of its clauses in the script's.
+    pub ends: Vec<usize>,
+}
+
 /// Compiles a script: to its checked form, and the options that it ends up with.
 ///
 /// Pure: what lies outside of the script is asked of `world`.
 pub fn compile(input: &Input<'_>, world: &dyn World) -> Result<(Script, Options), Error> {
-    let mut lines = Lines::default();
-    compiled(input, world, &mut lines).map_err(|fault| fault.located(input.source, &lines))
+    match compile_all(std::slice::from_ref(input), world) {
+        Ok(compiled) => Ok((compiled.script, compiled.options)),
+        Err((_, error)) => Err(error),
+    }
 }
 
-fn compiled(input: &Input<'_>, world: &dyn World, lines: &mut Lines) -> Checked<(Script, Options)> {
-    if input.source.len() > LONGEST {
-        let message = "source is longer than 16 MiB";
-        return Err(Fault::new(Tag::Syntax, Span::default(), message));
-    }
+/// Compiles parts that are one script, with the variables and aggregations of all, such as several `-n` and `-s`. The
+/// options of the first count, and pragmas of all add to them. An error comes with the number of its part.
+pub fn compile_all(inputs: &[Input<'_>], world: &dyn World) -> Result<Compiled, (usize, Error)> {
+    let mut options = inputs
+        .first()
+        .map(|i| i.options.clone())
+        .unwrap_or_default();
     let mut names = Known {
         world,
         types: Types::default(),
     };
-    let lexer = Lexer::new(input.source, &input.macros, input.options.clone());
-    let mut parser = Parser::new(lexer, input.specifier, &mut names);
+    let mut parts = Vec::new();
+    for (at, input) in inputs.iter().enumerate() {
+        let mut lines = Lines::default();
+        match parsed(input, &mut options, &mut names, &mut lines) {
+            Ok(program) => parts.push((program, lines)),
+            Err(fault) => return Err((at, fault.located(input.source, &lines))),
+        }
+    }
+    let has_target = inputs
+        .iter()
+        .any(|i| i.macros.variable("target").is_some_and(|pid| pid != 0));
+    let mut checker = Checker::new(world, &options, has_target, names.types);
+    let mut ends = Vec::new();
+    for (at, (program, lines)) in parts.into_iter().enumerate() {
+        match checker.program(program) {
+            Ok(end) => ends.push(end),
+            Err(fault) => return Err((at, fault.located(inputs[at].source, &lines))),
+        }
+    }
+    let script = checker.finish();
+    Ok(Compiled {
+        script,
+        options,
+        ends,
+    })
+}
+
+fn parsed(
+    input: &Input<'_>,
+    options: &mut Options,
+    names: &mut Known<'_>,
+    lines: &mut Lines,
+) -> Checked<Program> {
+    if input.source.len() > LONGEST {
+        let message = "source is longer than 16 MiB";
+        return Err(Fault::new(Tag::Syntax, Span::default(), message));
+    }
+    let lexer = Lexer::new(input.source, &input.macros, std::mem::take(options));
+    let mut parser = Parser::new(lexer, input.specifier, names);
     let program = parser.program();
     *lines = std::mem::take(&mut parser.lexer.lines);
     let program = program?;
     let lexer = parser.lexer;
     refuse_unused(input, &lexer)?;
-    let options = lexer.options.clone();
+    *options = lexer.options;
     if program.items.is_empty() && !options.flag("empty") {
         let message = "empty D program translation unit";
         return Err(Fault::new(Tag::Empty, Span::default(), message));
     }
-    let has_target = input.macros.variable("target").is_some_and(|pid| pid != 0);
-    let script = Checker::new(world, &options, has_target, names.types).program(program)?;
-    Ok((script, options))
+    Ok(program)
 }
 
 /// Arguments beyond the last one that the script names are a mistake, unless it asked for defaults.

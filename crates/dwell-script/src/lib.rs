@@ -49,7 +49,7 @@ pub mod typed;
 pub mod types;
 mod world;
 
-pub use compile::{Input, compile};
+pub use compile::{Compiled, Input, compile, compile_all};
 pub use error::Error;
 pub use macros::Macros;
 pub use options::{OptionError, Options};

@@ -4,6 +4,7 @@
 //! probe and list of clauses, loads and attaches them, and gives back what they recorded. With `dwell-collector`
 //! alone in naming libbpf. Knows nothing of D's syntax, nor of what records look like when they are printed.
 
+mod batches;
 mod error;
 mod kernel_types;
 mod links;

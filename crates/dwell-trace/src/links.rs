@@ -17,6 +17,8 @@ pub(crate) struct Places {
     pub(crate) offsets: Vec<u64>,
     /// The numbers of the probes there.
     pub(crate) cookies: Vec<u64>,
+    /// Where in the file the probes' counts of watchers are; 0 for those without.
+    pub(crate) semaphores: Vec<u64>,
 }
 
 impl Link {
@@ -38,6 +40,11 @@ impl Link {
             path: path.as_ptr(),
             offsets: places.offsets.as_ptr(),
             cookies: places.cookies.as_ptr(),
+            ref_ctr_offsets: if places.semaphores.iter().all(|at| *at == 0) {
+                std::ptr::null()
+            } else {
+                places.semaphores.as_ptr()
+            },
             cnt: places.offsets.len() as u32,
             flags: if returns {
                 libbpf_sys::BPF_F_UPROBE_MULTI_RETURN
@@ -48,7 +55,7 @@ impl Link {
             ..Default::default()
         };
         options.__bindgen_anon_1.uprobe_multi = multi;
-        // SAFETY: path, offsets and cookies live through the call and are as long as they are said to be.
+        // SAFETY: path, offsets, cookies and semaphores live through the call and are as long as they are said to be.
         let fd = unsafe {
             libbpf_sys::bpf_link_create(
                 program.descriptor(),

@@ -22,6 +22,10 @@ pub struct Drops {
     pub firings: u64,
     /// Errors whose record found no room.
     pub errors: u64,
+    /// Errors in clauses of ERROR.
+    pub double_errors: u64,
+    /// Calls of `speculation()` that found all in use.
+    pub speculations: u64,
 }
 
 impl Maps {
@@ -66,6 +70,8 @@ impl Maps {
             variables: word(control::VARIABLE_DROPS),
             firings: word(control::SLOT_DROPS),
             errors: word(control::ERROR_DROPS),
+            double_errors: word(control::DOUBLE_ERRORS),
+            speculations: word(control::NO_SPECULATION),
         })
     }
 }

@@ -22,14 +22,17 @@ pub(crate) struct Loaded(OwnedFd);
 /// Which type of program serves a kind of probe, and what it says it will be attached to.
 fn kind(site: Site) -> (libbpf_sys::bpf_prog_type, libbpf_sys::bpf_attach_type) {
     match site {
-        Site::Entry | Site::Return | Site::Offset => (
+        Site::Entry | Site::Return | Site::Offset | Site::Static(_) => (
             libbpf_sys::BPF_PROG_TYPE_KPROBE,
             libbpf_sys::BPF_TRACE_UPROBE_MULTI,
         ),
         Site::Tick | Site::Profile => (libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, 0),
-        Site::Begin | Site::End | Site::SyscallEntry | Site::SyscallReturn | Site::Tracepoint => {
-            (libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT, 0)
-        }
+        Site::Begin
+        | Site::End
+        | Site::Error
+        | Site::SyscallEntry
+        | Site::SyscallReturn
+        | Site::Tracepoint => (libbpf_sys::BPF_PROG_TYPE_RAW_TRACEPOINT, 0),
     }
 }
 

@@ -38,6 +38,8 @@ impl Default for Settings {
 /// The first numbers of probes, so that a probe keeps its number from script to script: BEGIN, END and ERROR, then
 /// the entries and the returns of system calls, then all others as they are found.
 const BEGIN: u32 = 1;
+const END: u32 = 2;
+const ERROR: u32 = 3;
 const FIRST_SYSCALL: [u32; 2] = [4, 4 + SYSTEM_CALLS];
 const FIRST_OTHER: u32 = 4 + 2 * SYSTEM_CALLS;
 
@@ -45,7 +47,8 @@ const FIRST_OTHER: u32 = 4 + 2 * SYSTEM_CALLS;
 pub struct Session<'s> {
     // Fields drop in this order: links before the programs and maps they hold.
     links: Vec<Link>,
-    programs: Vec<(Group, Loaded)>,
+    /// With the numbers of the probes that share a program.
+    programs: Vec<(Group, Vec<u32>, Loaded)>,
     ring: Ring,
     maps: Maps,
     generator: Generator<'s>,
@@ -94,8 +97,8 @@ impl Enabled {
             .entry(probe.at.clone())
             .or_insert(match &probe.at {
                 At::Begin => BEGIN,
-                At::End => BEGIN + 1,
-                At::Error => BEGIN + 2,
+                At::End => END,
+                At::Error => ERROR,
                 At::Syscall { number, returns } => FIRST_SYSCALL[usize::from(*returns)] + number,
                 _ => next,
             });
@@ -109,7 +112,7 @@ impl Enabled {
     }
 
     /// The probes that share a program, by number.
-    fn groups(&self) -> BTreeMap<Group, Vec<u32>> {
+    fn groups(&self, generator: &mut Generator<'_>) -> BTreeMap<Group, Vec<u32>> {
         let mut groups: BTreeMap<Group, Vec<u32>> = BTreeMap::new();
         for (number, (probe, clauses)) in &self.probes {
             let (site, shared) = match &probe.at {
@@ -121,16 +124,7 @@ impl Enabled {
                 At::Syscall { returns: false, .. } => (Site::SyscallEntry, true),
                 At::Syscall { returns: true, .. } => (Site::SyscallReturn, true),
                 At::Tracepoint(_) => (Site::Tracepoint, false),
-                At::Code {
-                    what: Code::Entry, ..
-                } => (Site::Entry, true),
-                At::Code {
-                    what: Code::Return, ..
-                } => (Site::Return, true),
-                At::Code {
-                    what: Code::Instruction,
-                    ..
-                } => (Site::Offset, true),
+                At::Code { what, .. } => (code_site(what, generator), true),
             };
             let only = (!shared).then_some(*number);
             groups
@@ -155,7 +149,10 @@ impl<'s> Session<'s> {
     ) -> Result<Self, TraceError> {
         let probes = Enabled::find(script, processes, settings.may_match_nothing)?;
         let mut generator = Generator::new(script, &settings.limits);
-        let groups = probes.groups();
+        if let Some((_, clauses)) = probes.probes.get(&ERROR) {
+            generator.on_errors(ERROR, clauses);
+        }
+        let groups = probes.groups(&mut generator);
         let mut made = Vec::new();
         for (group, numbers) in &groups {
             made.push(generator.program(group.site, &numbering(group, numbers), &group.clauses)?);
@@ -170,7 +167,7 @@ impl<'s> Session<'s> {
         for ((group, numbers), program) in groups.into_iter().zip(made) {
             let name = probes.probes[&numbers[0]].0.name.clone();
             let loaded = Loaded::load(group.site, &program, &maps, &full_name(&name))?;
-            programs.push((group, loaded));
+            programs.push((group, numbers, loaded));
         }
         let ring = Ring::new(maps.map(dwell_script::codegen::RECORDS))?;
         let session = Session {
@@ -213,17 +210,10 @@ impl<'s> Session<'s> {
     /// Runs BEGIN and attaches everything else.
     pub fn start(&mut self) -> Result<(), TraceError> {
         self.run(Site::Begin)?;
-        for (group, program) in &self.programs {
-            let members =
-                self.probes
-                    .probes
-                    .iter()
-                    .filter(|(number, (_, clauses))| match group.only {
-                        Some(only) => **number == only,
-                        None => *clauses == group.clauses,
-                    });
+        for (group, members, program) in &self.programs {
             let members: Vec<(u32, &Probe)> = members
-                .map(|(number, (probe, _))| (*number, probe))
+                .iter()
+                .map(|number| (*number, &self.probes.probes[number].0))
                 .collect();
             attach(group.site, program, &members, &mut self.links)?;
         }
@@ -237,8 +227,8 @@ impl<'s> Session<'s> {
     }
 
     fn run(&self, site: Site) -> Result<(), TraceError> {
-        let mut programs = self.programs.iter().filter(|(group, _)| group.site == site);
-        programs.try_for_each(|(_, program)| program.run())
+        let mut programs = self.programs.iter().filter(|p| p.0.site == site);
+        programs.try_for_each(|(_, _, program)| program.run())
     }
 
     /// Waits for a record that is urgent, but not longer than this; whether there is one.
@@ -259,12 +249,9 @@ impl<'s> Session<'s> {
         let schema = &self.generator.aggregations()[aggregation.0 as usize];
         let map = self.maps.map(store);
         let mut parts = Vec::new();
-        for key in map.keys() {
-            let found = map.lookup_percpu(&key, MapFlags::ANY);
-            let values = found.map_err(TraceError::bpf("reading an aggregation"))?;
-            let of_all = values.into_iter().flatten();
-            parts.extend(of_all.filter_map(|value| self.generator.row(aggregation, &key, &value)));
-        }
+        crate::batches::each_entry(map, &mut |key, values| {
+            parts.extend(values.filter_map(|value| self.generator.row(aggregation, key, value)));
+        })?;
         Ok(add_rows(schema.function, parts))
     }
 
@@ -346,12 +333,15 @@ fn attach(
                 pid,
                 offset,
                 what,
-            } if code_site(*what) == site => {
+            } => {
                 let places = files.entry((file, *pid)).or_default();
                 places.offsets.push(*offset);
                 places.cookies.push(u64::from(*number));
+                places.semaphores.push(match what {
+                    Code::Static { semaphore, .. } => semaphore.unwrap_or(0),
+                    _ => 0,
+                });
             }
-            At::Code { .. } => {}
         }
     }
     for ((file, pid), places) in files {
@@ -371,11 +361,12 @@ fn attach(
     Ok(())
 }
 
-fn code_site(what: Code) -> Site {
+fn code_site(what: &Code, generator: &mut Generator<'_>) -> Site {
     match what {
         Code::Entry => Site::Entry,
         Code::Return => Site::Return,
         Code::Instruction => Site::Offset,
+        Code::Static { operands, .. } => generator.static_site(operands),
     }
 }
 

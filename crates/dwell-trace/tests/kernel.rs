@@ -110,6 +110,7 @@ fn a_hundred_quantizations_load_and_begin_runs() {
     let mut session =
         Session::new(&b.script, &Settings::default(), &mut Vec::new()).expect("it loads");
     session.start().expect("it runs");
+    assert_eq!(session.drops().expect("they are read"), Drops::default());
     for id in 0..100 {
         let rows = session.rows(AggregationId(id)).expect("they are read");
         let expected = powers_index(1 << (id % 60));

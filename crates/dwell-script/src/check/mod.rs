@@ -93,8 +93,8 @@ impl<'w> Checker<'w> {
         }
     }
 
-    /// The checked form of the whole program.
-    pub fn program(mut self, program: ast::Program) -> Checked<Script> {
+    /// Checks a part of the script: the number of clauses up to its end.
+    pub fn program(&mut self, program: ast::Program) -> Checked<usize> {
         for item in program.items {
             match item {
                 ast::Item::Clause(clause) => self.clause(&clause)?,
@@ -103,7 +103,12 @@ impl<'w> Checker<'w> {
                 ast::Item::Translator(translator) => self.translator(translator)?,
             }
         }
-        Ok(self.script)
+        Ok(self.script.clauses.len())
+    }
+
+    /// The checked form of all parts.
+    pub fn finish(self) -> Script {
+        self.script
     }
 
     fn types(&self) -> &Types {

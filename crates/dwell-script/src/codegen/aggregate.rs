@@ -13,6 +13,9 @@ use crate::typed::Expr;
 use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width, atomic};
 use dwell_abi::program::operation as op;
 
+/// Attempts to make an entry. The kernel keeps little memory at hand for them, and gets more by an interrupt that comes
+/// just after the last of it was taken.
+const NEW_ENTRY_ATTEMPTS: u32 = 3;
 /// Attempts to replace a number that others replace, too.
 const ATTEMPTS: u32 = 4;
 
@@ -83,14 +86,16 @@ impl Maker<'_, '_> {
         let (found, missing) = (self.code.label(), self.code.label());
         self.lookup(store, key);
         self.code.jump_imm(Jump::Ne, 0, 0, found);
-        self.code.pair(Instruction::load_store(1, store));
-        self.address(2, key);
-        self.address(3, Location::Memory(control::ZEROS));
-        self.code.constant(4, i64::from(op::IF_NEW));
-        self.code.call(op::UPDATE);
-        // Another thread may have made it meanwhile, so what the update says does not matter.
-        self.lookup(store, key);
-        self.code.jump_imm(Jump::Ne, 0, 0, found);
+        for _ in 0..NEW_ENTRY_ATTEMPTS {
+            self.code.pair(Instruction::load_store(1, store));
+            self.address(2, key);
+            self.address(3, Location::Memory(control::ZEROS));
+            self.code.constant(4, i64::from(op::IF_NEW));
+            self.code.call(op::UPDATE);
+            // Another thread may have made it meanwhile, so what the update says does not matter.
+            self.lookup(store, key);
+            self.code.jump_imm(Jump::Ne, 0, 0, found);
+        }
         self.code.place(missing);
         self.count(control::AGGREGATION_DROPS);
         self.code.jump(done);

@@ -22,7 +22,9 @@ impl Maker<'_, '_> {
                 return Err(CodeError::unsupported("a register of that number", span));
             }
             Builtin::Cpu => self.code.call(op::PROCESSOR),
-            Builtin::Epid | Builtin::Id => self.code.mov(0, 7),
+            Builtin::Id => self.code.mov(0, 7),
+            // Enabled probes are clauses, counted from 1, as in messages about errors.
+            Builtin::Epid => self.code.constant(0, self.clause as i64 + 1),
             Builtin::Errno => self.errno(),
             Builtin::Pid | Builtin::Gid => {
                 self.code.call(if builtin == Builtin::Pid {

@@ -4,6 +4,7 @@ use super::frame::Location;
 use super::layout::{RECORDS, control};
 use super::program::Maker;
 use super::records::leaves_record;
+use super::site::Site;
 use crate::schema::{ActionKind, Field, RecordHeader};
 use crate::typed::*;
 use dwell_abi::program::instruction::{Alu, Instruction, Width};
@@ -32,6 +33,7 @@ pub(super) struct Filling {
 pub(super) struct Uses {
     pub(super) locals: BTreeSet<VariableId>,
     pub(super) time: bool,
+    pub(super) tokens: bool,
 }
 
 /// Looks through clauses for what they use.
@@ -47,7 +49,8 @@ pub(super) fn uses(script: &Script, clauses: &[usize]) -> Uses {
                 }
             }
             super::place::Seen::Builtin(Builtin::Timestamp) => uses.time = true,
-            super::place::Seen::Builtin(_) => {}
+            super::place::Seen::Function(Function::Strtok) => uses.tokens = true,
+            super::place::Seen::Builtin(_) | super::place::Seen::Function(_) => {}
         });
     }
     uses
@@ -59,7 +62,7 @@ impl Maker<'_, '_> {
         let mark = self.frame.mark();
         let (failed, done) = (self.code.label(), self.code.label());
         self.failure.label = failed;
-        self.action = 0;
+        (self.clause, self.action) = (index, 0);
         if let Some(predicate) = &clause.predicate {
             self.unless(predicate, done)?;
         }
@@ -91,7 +94,12 @@ impl Maker<'_, '_> {
         self.frame.release(mark);
         self.code.jump(done);
         self.code.place(failed);
-        self.report_failure(index)?;
+        if self.site == Site::Error {
+            self.count(control::DOUBLE_ERRORS);
+        } else {
+            self.report_failure(index)?;
+            self.error_clauses()?;
+        }
         self.code.place(done);
         Ok(())
     }
@@ -234,11 +242,16 @@ impl Maker<'_, '_> {
             Recording::Speculate(_) => {
                 let record = filling.record.expect("speculate is recorded");
                 self.load_at(Width::W4, 0, data.plus(fields[0].offset));
+                self.unless_active();
                 self.store_at(
                     Width::W4,
                     record.plus(offset_of!(RecordHeader, speculation) as u32),
                     0,
                 );
+            }
+            Recording::Commit(_) | Recording::Discard(_) => {
+                self.load_at(Width::W4, 0, data.plus(fields[0].offset));
+                self.end_speculation();
             }
             _ => {}
         }

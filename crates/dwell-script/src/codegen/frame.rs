@@ -90,6 +90,11 @@ impl Frame {
             .ok_or(CodeError::TooDeep)
     }
 
+    /// Where the memory that is kept lies in the slot, if there is a slot.
+    pub(super) fn kept_range(&self) -> Option<(u32, u32)> {
+        self.has_slot.then_some((self.kept, SLOT_SIZE))
+    }
+
     fn on_stack(&mut self, size: u32) -> Result<Location, CodeError> {
         self.used.stack += size;
         let fits = self.used.stack <= STACK_SIZE as u32;

@@ -1,7 +1,7 @@
 //! D's functions, and what is done where the probe fires.
 use super::error::CodeError;
 use super::frame::Location;
-use super::program::Maker;
+use super::program::{FaultKind, Maker};
 use crate::span::Span;
 use crate::typed::*;
 use dwell_abi::program::instruction::{Alu, Instruction, Jump};
@@ -26,6 +26,12 @@ impl Maker<'_, '_> {
             Function::Strlen => self.strlen(&arguments[0])?,
             Function::Copyin => self.copyin(arguments, e.span)?,
             Function::Alloca => self.alloca(arguments, e.span)?,
+            Function::Index => self.index(arguments, false, e.span)?,
+            Function::Rindex => self.index(arguments, true, e.span)?,
+            Function::Strtoll => self.strtoll(arguments, e.span)?,
+            Function::Speculation => self.speculation(),
+            Function::Copyinto => self.copyinto(arguments, e.span)?,
+            Function::Bcopy => self.bcopy(arguments, e.span)?,
             _ => return Err(CodeError::unsupported(name(function), e.span)),
         }
         Ok(())
@@ -66,25 +72,16 @@ impl Maker<'_, '_> {
                 self.frame.release(mark);
                 Ok(to)
             }
-            _ => Err(CodeError::unsupported(name(function), span)),
+            _ => self
+                .text_call(function, arguments, span)
+                .unwrap_or_else(|| Err(CodeError::unsupported(name(function), span))),
         }
     }
 
-    /// The length, by reading the string onto itself: what reads strings tells it.
     fn strlen(&mut self, text: &Expr) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let from = self.string(text)?;
-        let to = self.new_string()?;
-        self.address(1, to);
-        let size = self.strsize();
-        self.code.constant(2, i64::from(size));
-        self.address(3, from);
-        self.code.call(op::READ_KERNEL_STRING);
-        let fine = self.code.label();
-        self.code.jump_imm(Jump::SGt, 0, 0, fine);
-        self.code.constant(0, 1);
-        self.code.place(fine);
-        self.code.alu_imm(Alu::Sub, 0, 1);
+        self.length(from)?;
         self.frame.release(mark);
         Ok(())
     }
@@ -117,22 +114,102 @@ impl Maker<'_, '_> {
         self.frame.kept(size)
     }
 
+    /// `copyinto(address, size, to)`: into memory of `alloca` and its like.
+    fn copyinto(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
+        let size = constant_size("copyinto", &arguments[1], span)?;
+        self.copy_to_own(&arguments[0], &arguments[2], size)
+    }
+
+    /// `bcopy(from, to, size)`.
+    fn bcopy(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
+        let size = constant_size("bcopy", &arguments[2], span)?;
+        self.copy_to_own(&arguments[0], &arguments[1], size)
+    }
+
+    fn copy_to_own(&mut self, from: &Expr, to: &Expr, size: u32) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let bytes = self.frame.buffer(size)?;
+        self.value(from)?;
+        self.read_bytes(bytes, size)?;
+        self.value(to)?;
+        self.own_pointer(size)?;
+        self.code.mov(1, 2);
+        self.address(3, bytes);
+        self.copy_call(size);
+        self.frame.release(mark);
+        Ok(())
+    }
+
     /// Actions that are done where the probe fires.
     pub(super) fn act(&mut self, act: Act, arguments: &[Expr]) -> Result<(), CodeError> {
+        let span = arguments.first().map_or(Span::default(), |e| e.span);
         match act {
             Act::Stop => self.code.constant(0, SIGSTOP),
             Act::Raise => self.value(&arguments[0])?,
-            Act::Chill | Act::Copyout | Act::Copyoutstr => {
-                let span = arguments.first().map_or(Span::default(), |e| e.span);
-                return Err(CodeError::unsupported(
-                    format!("{act:?}()").to_lowercase(),
-                    span,
-                ));
-            }
+            Act::Copyout => return self.copyout(arguments, span),
+            Act::Copyoutstr => return self.copyoutstr(arguments, span),
+            Act::Chill => return Err(CodeError::unsupported("chill()", span)),
         }
         self.code.mov(1, 0);
         self.code.call(op::SIGNAL);
         Ok(())
+    }
+
+    /// `copyout(from, address, size)`.
+    fn copyout(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
+        let size = constant_size("copyout", &arguments[2], span)?;
+        let mark = self.frame.mark();
+        let bytes = self.frame.buffer(size)?;
+        self.value(&arguments[0])?;
+        self.read_bytes(bytes, size)?;
+        self.value(&arguments[1])?;
+        let to = self.spill()?;
+        self.code.constant(3, size.into());
+        self.write_user(to, bytes);
+        self.frame.release(mark);
+        Ok(())
+    }
+
+    /// `copyoutstr(text, address, size)`: with its zero, so many bytes at most.
+    fn copyoutstr(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
+        let most = constant_size("copyoutstr", &arguments[2], span)?.min(self.strsize());
+        let mark = self.frame.mark();
+        let text = self.string(&arguments[0])?;
+        self.value(&arguments[1])?;
+        let to = self.spill()?;
+        self.length(text)?;
+        self.code.mov(3, 0);
+        self.code.alu_imm(Alu::Add, 3, 1);
+        let fits = self.code.label();
+        self.code.jump_imm(Jump::Le, 3, most as i32, fits);
+        self.code.constant(3, most.into());
+        self.code.place(fits);
+        self.write_user(to, text);
+        self.frame.release(mark);
+        Ok(())
+    }
+
+    /// Writes the target's memory; register 3 has the size.
+    fn write_user(&mut self, to: Location, from: Location) {
+        self.load_word(1, to);
+        self.address(2, from);
+        self.code.call(op::WRITE_USER);
+        let fine = self.code.label();
+        self.code.jump_imm(Jump::Eq, 0, 0, fine);
+        self.load_word(2, to);
+        self.fault(FaultKind::BadAddress);
+        self.code.place(fine);
+    }
+}
+
+/// A size that is known now.
+fn constant_size(function: &str, size: &Expr, span: Span) -> Result<u32, CodeError> {
+    match size.kind {
+        ExprKind::Int(size @ 1..=0x4000) => Ok(size as u32),
+        _ => {
+            let what = format!("{function}() with a size that is no constant up to 16 KiB");
+            Err(CodeError::unsupported(what, span))
+        }
     }
 }
 

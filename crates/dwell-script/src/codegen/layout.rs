@@ -38,10 +38,14 @@ pub mod control {
     pub const WALL_OFFSET: u32 = 40;
     /// Errors whose record found no room.
     pub const ERROR_DROPS: u32 = 48;
+    /// Errors in clauses of ERROR.
+    pub const DOUBLE_ERRORS: u32 = 56;
+    /// Calls of `speculation()` that found all in use.
+    pub const NO_SPECULATION: u32 = 64;
     /// Where a `task_struct` has the thread pointer, bytes from its start.
-    pub const THREAD_POINTER: u32 = 56;
+    pub const THREAD_POINTER: u32 = 72;
     /// Zeros: where new sums begin.
-    pub const ZEROS: u32 = 64;
+    pub const ZEROS: u32 = 128;
 }
 /// Bytes before the key of an aggregation: its number.
 pub(super) const AGGREGATION_PREFIX: u32 = 8;
@@ -72,6 +76,8 @@ pub(super) struct Layout {
     pub(super) memory: Vec<u8>,
     pub(super) stores: Vec<Store>,
     constants: HashMap<Vec<u8>, u32>,
+    /// Speculations at a time, and where their words are in [`MEMORY`], see `speculation.rs`.
+    pub(super) speculations: (u32, u32),
     /// How values are laid out.
     pub(super) sizes: Sizes,
     /// Whether a program reads [`control::THREAD_POINTER`].
@@ -117,9 +123,11 @@ impl Layout {
                 },
             ],
             constants: HashMap::new(),
+            speculations: (0, 0),
             sizes,
             needs_thread_pointer: false,
         };
+        layout.new_speculations(limits.nspec);
         debug_assert_eq!(layout.stores.len(), FIRST_TABLE as usize);
         let mut thread = 0;
         for variable in &script.variables {
@@ -169,6 +177,14 @@ impl Layout {
             }
             (None, Scope::Clause) => Home::Frame,
         }
+    }
+
+    fn new_speculations(&mut self, wanted: u32) {
+        let count = wanted.min(super::MOST_SPECULATIONS);
+        let at = self.memory.len();
+        let size = super::speculation::SIZE * count.next_power_of_two();
+        self.memory.resize(at + size as usize, 0);
+        self.speculations = (count, at as u32);
     }
 
     /// The store of an aggregation: those whose keys and values have the same sizes share one, since a program may

@@ -13,24 +13,29 @@ mod builtin;
 mod clause;
 mod condition;
 mod error;
+mod error_probe;
 mod expression;
 mod fields;
 mod frame;
 mod function;
 mod layout;
 mod memory;
+mod operand;
 mod operators;
 mod place;
 mod program;
 mod records;
 mod site;
+mod speculation;
 mod strings;
 #[cfg(test)]
 mod tests;
+mod text;
 
 pub use error::CodeError;
 pub use frame::{SLOT_SIZE, SLOTS};
 pub use layout::{MEMORY, NAMES, RECORDS, SLOT_STORE, THREAD, control};
+pub use operand::{Operand, OperandPlace};
 pub use program::{ERROR_CLAUSE, ErrorRecord};
 pub use site::{Numbering, SYSTEM_CALLS, Site};
 
@@ -48,6 +53,8 @@ pub struct Limits {
     pub dynvarsize: u32,
     /// Bytes for the keys and values of each aggregation.
     pub aggsize: u64,
+    /// Speculations at a time, at most [`MOST_SPECULATIONS`].
+    pub nspec: u32,
 }
 
 impl Default for Limits {
@@ -56,9 +63,13 @@ impl Default for Limits {
             strsize: 256,
             dynvarsize: 1 << 20,
             aggsize: 64 << 20,
+            nspec: 1,
         }
     }
 }
+
+/// The most speculations at a time.
+pub const MOST_SPECULATIONS: u32 = 128;
 
 /// Makes programs of one script.
 #[derive(Debug)]
@@ -67,6 +78,10 @@ pub struct Generator<'a> {
     layout: Layout,
     clauses: Vec<ClauseSchema>,
     aggregations: Vec<AggregationSchema>,
+    /// The arguments of static probes, by the number in [`Site::Static`].
+    operands: Vec<Vec<Operand>>,
+    /// ERROR's number and clauses.
+    errors: (u32, Vec<usize>),
 }
 
 impl<'a> Generator<'a> {
@@ -91,7 +106,29 @@ impl<'a> Generator<'a> {
             layout,
             clauses,
             aggregations,
+            operands: Vec::new(),
+            errors: (0, Vec::new()),
         }
+    }
+
+    /// These clauses run, as those of the probe ERROR of that number, when another clause cannot go on. To be said
+    /// before programs are made.
+    pub fn on_errors(&mut self, probe: u32, clauses: &[usize]) {
+        self.errors = (probe, clauses.to_vec());
+    }
+
+    /// The kind of static probes whose arguments are these.
+    pub fn static_site(&mut self, operands: &[Operand]) -> Site {
+        let known = self.operands.iter().position(|known| known == operands);
+        let at = known.unwrap_or_else(|| {
+            self.operands.push(operands.to_vec());
+            self.operands.len() - 1
+        });
+        Site::Static(at as u32)
+    }
+
+    fn operands(&self, at: u32) -> &[Operand] {
+        &self.operands[at as usize]
     }
 
     /// The program of a kind of probe at which these clauses (by their place in the script) run in this order.

@@ -153,13 +153,51 @@ impl Maker<'_, '_> {
             Prepared::Here(at) => self.store_word(at, 0),
             Prepared::Thread(offset) => self.write_thread(offset)?,
             Prepared::Element { store, key } => self.write_element(store, key)?,
-            Prepared::Outside(_) | Prepared::Bits { .. } => {
-                return Err(CodeError::unsupported(
-                    "assigning to the target's memory",
-                    span,
-                ));
+            Prepared::Outside(address) => self.write_own(address, size)?,
+            Prepared::Bits { .. } => {
+                return Err(CodeError::unsupported("assigning to a bit-field", span));
             }
         }
+        Ok(())
+    }
+
+    /// Register 0, which stays, to memory of `alloca` or `copyin`, whose address lies there. No other may be written.
+    fn write_own(&mut self, address: Location, size: u32) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let value = self.spill()?;
+        self.load_word(0, address);
+        self.own_pointer(size)?;
+        self.load_word(0, value);
+        if let Some(width) = Width::of(size) {
+            self.code.store(width, 2, 0, 0);
+        }
+        self.frame.release(mark);
+        Ok(())
+    }
+
+    /// The address in register 0, a mere number, becomes one in register 2 at which so many bytes may be written: of
+    /// what `alloca` and `copyin` gave up to now. Any other is an error of the script.
+    pub(super) fn own_pointer(&mut self, size: u32) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let (first, end) = self.frame.kept_range().ok_or(CodeError::TooDeep)?;
+        let wanted = self.spill()?;
+        self.own_address(Location::Slot(first as i32))?;
+        self.load_word(2, wanted);
+        self.code.alu(Alu::Sub, 2, 0);
+        let (fine, bad) = (self.code.label(), self.code.label());
+        let room = (end - first).checked_sub(size);
+        match room {
+            Some(room) => self.code.jump_imm(Jump::Le, 2, room as i32, fine),
+            None => self.code.jump(bad),
+        }
+        self.code.place(bad);
+        self.load_word(2, wanted);
+        self.fault(super::program::FaultKind::BadAddress);
+        self.code.place(fine);
+        self.address(1, Location::Slot(first as i32));
+        self.code.alu(Alu::Add, 1, 2);
+        self.code.mov(2, 1);
+        self.frame.release(mark);
         Ok(())
     }
 
@@ -256,6 +294,7 @@ impl Maker<'_, '_> {
 pub(super) enum Seen {
     Variable(VariableId),
     Builtin(Builtin),
+    Function(Function),
 }
 
 /// Tells of every variable and builtin that a clause uses.
@@ -300,7 +339,10 @@ fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
             visit_place(place, tell);
             visit(value, tell);
         }
-        ExprKind::Call(_, arguments) => arguments.iter().for_each(|e| visit(e, tell)),
+        ExprKind::Call(function, arguments) => {
+            tell(Seen::Function(*function));
+            arguments.iter().for_each(|e| visit(e, tell));
+        }
     }
 }
 

@@ -63,17 +63,23 @@ pub(super) struct Maker<'a, 's> {
     pub(super) locals: HashMap<VariableId, Location>,
     /// The time stamp of the firing, once somebody asked; 0 before.
     pub(super) time: Option<Location>,
+    /// The clause.
+    pub(super) clause: usize,
     /// The statement, from 1; 0 in a predicate.
     pub(super) action: u16,
     /// What failed, where, and whereto then: the end of the clause.
     pub(super) failure: Failure,
+    /// In a clause of ERROR: the clause that failed, and how.
+    pub(super) failed: Option<(usize, Failure)>,
+    /// Where `strtok` goes on: the string, and how far it has been read; see `tokens.rs`.
+    pub(super) tokens: Option<(Location, Location)>,
 }
 
 /// Where an error's facts go. Both are written just before the jump.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Failure {
-    address: Location,
-    kind: Location,
+    pub(super) address: Location,
+    pub(super) kind: Location,
     pub(super) label: Label,
 }
 
@@ -103,8 +109,11 @@ pub(super) fn generate(
         frame,
         locals: HashMap::new(),
         time: None,
+        clause: 0,
         action: 0,
         failure,
+        failed: None,
+        tokens: None,
     };
     maker.whole(numbering, clauses)?;
     maker.code.place(label);
@@ -128,7 +137,7 @@ impl Maker<'_, '_> {
         let release = self.code.label();
         for clause in clauses {
             self.clause(*clause)?;
-            if self.site != Site::End && self.stops(*clause) {
+            if self.site != Site::End && (self.stops(*clause) || self.errors_stop()) {
                 self.leave_if_stopped(release);
             }
         }
@@ -175,7 +184,8 @@ impl Maker<'_, '_> {
 
     /// `this->` variables and the time stamp begin as zeros.
     fn start_shared(&mut self, clauses: &[usize]) -> Result<(), CodeError> {
-        let used = super::clause::uses(self.script, clauses);
+        let clauses = [clauses, &self.generator.errors.1].concat();
+        let used = super::clause::uses(self.script, &clauses);
         for variable in used.locals {
             let size = self.generator.layout.variable_size(self.script, variable);
             let at = self.frame.buffer(size)?;
@@ -186,6 +196,9 @@ impl Maker<'_, '_> {
             let at = self.frame.temporary()?;
             self.store_constant(at, 0);
             self.time = Some(at);
+        }
+        if used.tokens {
+            self.start_tokens()?;
         }
         Ok(())
     }

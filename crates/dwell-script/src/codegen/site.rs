@@ -15,12 +15,16 @@ pub enum Site {
     Begin,
     /// END: also runs when the script has stopped.
     End,
+    /// ERROR: where a clause of another probe cannot go on.
+    Error,
     /// The first instruction of a function. The context has the registers of the user's side.
     Entry,
     /// After a function's return.
     Return,
     /// Any other instruction.
     Offset,
+    /// A static probe; the number is of its arguments, see [`super::Generator::static_site`].
+    Static(u32),
     /// The entry of a system call. The context: the address of the registers, the call's number.
     SyscallEntry,
     /// Its return. The context: the address of the registers, the result.
@@ -79,7 +83,10 @@ const SYSCALL: [i16; 6] = [DI, SI, DX, R10, R8, R9];
 impl Site {
     /// Whether the context holds the user's registers themselves.
     fn has_registers(self) -> bool {
-        matches!(self, Site::Entry | Site::Return | Site::Offset)
+        matches!(
+            self,
+            Site::Entry | Site::Return | Site::Offset | Site::Static(_)
+        )
     }
 }
 
@@ -143,6 +150,8 @@ impl Maker<'_, '_> {
                 self.code.alu_imm(Alu::Add, 0, 8 * (n as i32 - 5));
                 self.read_memory(8)?;
             }
+            Site::Error => self.error_argument(n),
+            Site::Static(operands) => self.operand(operands, n, span)?,
             Site::Return if n == 1 => self.code.load(Width::W8, 0, 6, AX),
             Site::SyscallEntry if n < SYSCALL.len() => self.saved_register(SYSCALL[n])?,
             Site::SyscallReturn if n < 2 => self.code.load(Width::W8, 0, 6, 8),

@@ -3,6 +3,7 @@ mod functions;
 mod glob;
 mod place;
 mod process;
+mod static_probes;
 mod syscalls;
 mod timers;
 mod tracepoints;
@@ -11,6 +12,7 @@ pub use glob::matches;
 pub use process::{Module, Process};
 
 use crate::error::TraceError;
+use dwell_script::codegen::Operand;
 use dwell_script::schema::ProbeName;
 use dwell_script::typed::ProbePattern;
 
@@ -59,7 +61,7 @@ pub enum At {
 }
 
 /// What of a place in the code.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Code {
     /// A function is entered.
     Entry,
@@ -67,6 +69,13 @@ pub enum Code {
     Return,
     /// The instruction there.
     Instruction,
+    /// A static probe.
+    Static {
+        /// Its arguments.
+        operands: Vec<Operand>,
+        /// Where in the file its count of watchers is.
+        semaphore: Option<u64>,
+    },
 }
 
 /// Every probe that a description matches. Processes are read when they are first named, and kept.
@@ -78,10 +87,7 @@ pub fn find(
         let process = open(processes, pid)?;
         return match provider {
             "pid" => functions::find(pattern, process),
-            _ => Err(description_error(
-                pattern,
-                "static probes are not there yet",
-            )),
+            provider => static_probes::find(pattern, provider, process),
         };
     }
     let mut found = Vec::new();
@@ -129,8 +135,8 @@ fn name(provider: &str, module: &str, function: &str, name: &str) -> ProbeName {
 
 /// The provider's name and the process' number of `pid1234`.
 fn process_of(provider: &str) -> Option<(&str, u32)> {
-    let digits = provider.find(|c: char| c.is_ascii_digit())?;
-    let (name, number) = provider.split_at(digits);
+    let name = provider.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = &provider[name.len()..];
     (!name.is_empty()).then_some((name, number.parse().ok()?))
 }
 
@@ -161,6 +167,7 @@ mod tests {
     fn providers_with_processes() {
         assert_eq!(process_of("pid123"), Some(("pid", 123)));
         assert_eq!(process_of("my_app77"), Some(("my_app", 77)));
+        assert_eq!(process_of("http2_77"), Some(("http2_", 77)));
         assert_eq!(process_of("syscall"), None);
         assert_eq!(process_of("12"), None);
     }

@@ -22,6 +22,8 @@ pub struct Module {
     pub is_program: bool,
     /// A path that leads to the file as the process has it.
     pub(super) reached_by: Box<str>,
+    /// Where code of it is mapped, and what part of the file that is; none before it is executed.
+    mapped: Option<(u64, u64)>,
     data: Mmap,
 }
 
@@ -52,6 +54,7 @@ impl Process {
                     name,
                     is_program,
                     reached_by: reached_by.into(),
+                    mapped: mapping.place(),
                     data,
                 });
             }
@@ -72,6 +75,7 @@ impl Process {
             name,
             is_program: true,
             reached_by: path.into(),
+            mapped: None,
             data,
         };
         Ok(Process {
@@ -85,6 +89,19 @@ impl Module {
     /// The file, if it can be read as one.
     pub fn elf(&self) -> Option<ElfFile<'_>> {
         ElfFile::parse(&self.data).ok()
+    }
+
+    /// Actual minus stated addresses.
+    pub(super) fn bias(&self, elf: &ElfFile<'_>) -> Option<u64> {
+        let (start, offset) = self.mapped?;
+        let code = elf.segments().find(|s| {
+            let pages = s.file_offset & !0xfff..s.file_offset + s.file_size;
+            s.executable && pages.contains(&offset)
+        })?;
+        let stated = code
+            .stated_address
+            .wrapping_add(offset.wrapping_sub(code.file_offset));
+        Some(start.wrapping_sub(stated))
     }
 
     /// Whether a description means it: by its name, by its name up to `.so`, the program as `a.out`.
@@ -107,6 +124,7 @@ fn mapped(path: &str) -> Option<Mmap> {
 struct Mapping<'a> {
     range: &'a str,
     executable: bool,
+    offset: &'a str,
     device: &'a str,
     inode: &'a str,
     path: &'a str,
@@ -115,16 +133,23 @@ struct Mapping<'a> {
 impl<'a> Mapping<'a> {
     fn parse(line: &'a str) -> Option<Self> {
         let mut words = line.splitn(6, ' ');
-        let (range, flags, _offset) = (words.next()?, words.next()?, words.next()?);
+        let (range, flags, offset) = (words.next()?, words.next()?, words.next()?);
         let (device, inode) = (words.next()?, words.next()?);
         let path = words.next().unwrap_or_default().trim_start();
         Some(Mapping {
             range,
             executable: flags.contains('x'),
+            offset,
             device,
             inode,
             path,
         })
+    }
+
+    /// The address, and the place in the file.
+    fn place(&self) -> Option<(u64, u64)> {
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        Some((number(self.range.split_once('-')?.0)?, number(self.offset)?))
     }
 }
 

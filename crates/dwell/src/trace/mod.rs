@@ -14,8 +14,7 @@ use anyhow::Context;
 use dwell_debuginfo::{Known, Process};
 use dwell_script::codegen::Limits;
 use dwell_script::schema::ProbeName;
-use dwell_script::typed::Script;
-use dwell_script::{Input, Macros, Options, compile};
+use dwell_script::{Compiled, Input, Macros, Options, compile_all};
 use dwell_trace::{Session, Settings};
 use output::Output;
 use source::Source;
@@ -36,27 +35,22 @@ pub fn trace(args: &TraceArgs, program: &str) -> anyhow::Result<ExitCode> {
     anyhow::ensure!(!sources.is_empty(), "no probes specified: use -n or -s");
     let mut target = Target::find(args)?;
     let process = target.pid.and_then(|pid| Process::read(pid).ok());
-    let mut compiled = Vec::new();
-    for source in &sources {
-        let known = Known::new(process.as_ref());
-        match compile_source(source, args, &target, options.clone(), &known) {
-            Ok(script) => compiled.push(script),
-            Err(error) => {
-                eprintln!("{program}: failed to compile {}: {error}", source.name);
-                eprint!("{}", error.excerpt());
-                return Ok(ExitCode::from(FAILED));
-            }
+    let known = Known::new(process.as_ref());
+    let compiled = match compile_sources(&sources, args, &target, &options, &known) {
+        Ok(compiled) => compiled,
+        Err((at, error)) => {
+            eprintln!("{program}: failed to compile {}: {error}", sources[at].name);
+            eprint!("{}", error.excerpt());
+            return Ok(ExitCode::from(FAILED));
         }
-    }
-    let [(script, options)] = <[_; 1]>::try_from(compiled)
-        .map_err(|all| anyhow::anyhow!("{} scripts at once are not possible yet", all.len()))?;
+    };
     if args.verbose {
-        eprint!("{script}");
+        eprint!("{}", compiled.script);
     }
     if args.compile_only {
         return Ok(ExitCode::SUCCESS);
     }
-    let status = execute(&script, &options, args, &mut target, (&sources[0], program))?;
+    let status = execute(&compiled, args, &mut target, (&sources, program))?;
     Ok(ExitCode::from(status as u8))
 }
 
@@ -78,28 +72,32 @@ fn make(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn compile_source(
-    source: &Source,
+/// All sources as one script: they share their variables, and the clauses run in the order in which they were given.
+fn compile_sources(
+    sources: &[Source],
     args: &TraceArgs,
     target: &Target,
-    options: Options,
+    options: &Options,
     known: &Known<'_>,
-) -> Result<(Script, Options), dwell_script::Error> {
-    let zeroth = [source.zeroth.as_str()];
-    let arguments = zeroth
-        .into_iter()
-        .chain(args.arguments.iter().map(String::as_str))
+) -> Result<Compiled, (usize, dwell_script::Error)> {
+    let variables = variables(target);
+    let inputs: Vec<Input<'_>> = sources
+        .iter()
+        .map(|source| {
+            let zeroth = [source.zeroth.as_str()];
+            let others = args.arguments.iter().map(String::as_str);
+            Input {
+                source: &source.text,
+                macros: Macros {
+                    arguments: zeroth.into_iter().chain(others).collect(),
+                    variables: variables.clone(),
+                },
+                specifier: source.specifier,
+                options: options.clone(),
+            }
+        })
         .collect();
-    let input = Input {
-        source: &source.text,
-        macros: Macros {
-            arguments,
-            variables: variables(target),
-        },
-        specifier: source.specifier,
-        options,
-    };
-    compile(&input, known)
+    compile_all(&inputs, known)
 }
 
 /// `$target`, `$pid` and the like.
@@ -124,22 +122,22 @@ fn variables(target: &Target) -> Vec<(&'static str, i64)> {
 }
 
 fn execute(
-    script: &Script,
-    options: &Options,
+    compiled: &Compiled,
     args: &TraceArgs,
     target: &mut Target,
-    (source, program): (&Source, &str),
+    (sources, program): (&[Source], &str),
 ) -> anyhow::Result<i32> {
+    let Compiled {
+        script, options, ..
+    } = compiled;
     let mut session = Session::new(script, &settings(options), &mut Vec::new())
-        .with_context(|| format!("failed to enable {}", source.name))?;
+        .with_context(|| format!("failed to enable {}", names(sources)))?;
     if args.list {
         list(&session);
         return Ok(0);
     }
     if !options.flag("quiet") {
-        let matched: usize = session.probes().map(|(_, _, clauses)| clauses.len()).sum();
-        let plural = if matched == 1 { "" } else { "s" };
-        eprintln!("{program}: {} matched {matched} probe{plural}", source.name);
+        tell_matches(&session, compiled, (sources, program));
     }
     let output = Output::open(args.output.as_deref())?;
     let switch = options
@@ -161,6 +159,25 @@ fn execute(
     )
 }
 
+/// Says of each source how many probes it enabled.
+fn tell_matches(session: &Session<'_>, compiled: &Compiled, (sources, program): (&[Source], &str)) {
+    let mut start = 0;
+    for (source, end) in sources.iter().zip(&compiled.ends) {
+        let clauses = session.probes().flat_map(|(_, _, clauses)| clauses);
+        let matched = clauses
+            .filter(|clause| (start..*end).contains(*clause))
+            .count();
+        let plural = if matched == 1 { "" } else { "s" };
+        eprintln!("{program}: {} matched {matched} probe{plural}", source.name);
+        start = *end;
+    }
+}
+
+fn names(sources: &[Source]) -> String {
+    let names: Vec<&str> = sources.iter().map(|source| source.name.as_str()).collect();
+    names.join(", ")
+}
+
 fn settings(options: &Options) -> Settings {
     let default = Settings::default();
     let size = |name: &str, otherwise: u64| {
@@ -172,6 +189,9 @@ fn settings(options: &Options) -> Settings {
         strsize: size("strsize", default.limits.strsize.into()).min(8 << 10) as u32,
         dynvarsize: size("dynvarsize", default.limits.dynvarsize.into()).min(1 << 30) as u32,
         aggsize: size("aggsize", default.limits.aggsize),
+        nspec: options
+            .number("nspec")
+            .map_or(default.limits.nspec, |n| n.max(0) as u32),
     };
     let buffer = size("bufsize", default.buffer.into()).clamp(4096, 1 << 30) as u32;
     Settings {

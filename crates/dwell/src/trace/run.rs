@@ -180,6 +180,11 @@ impl Printed<'_> {
                 now.aggregations - before.aggregations,
             ),
             (Drop::Dynamic, now.variables - before.variables),
+            (Drop::DoubleError, now.double_errors - before.double_errors),
+            (
+                Drop::SpeculationUnavailable,
+                now.speculations - before.speculations,
+            ),
             (Drop::Speculation, self.printer.take_speculation_drops()),
         ];
         for (what, count) in lost.into_iter().filter(|(_, count)| *count > 0) {

@@ -2,6 +2,8 @@
 mod aggregations;
 mod build;
 mod expressions;
+mod probes;
+mod text;
 mod variables;
 
 use super::{ERROR_CLAUSE, Generator, Limits, MEMORY, Numbering, Site};
@@ -63,6 +65,12 @@ pub(super) struct Running<'a> {
 
 impl<'a> Running<'a> {
     pub(super) fn new(script: &'a Script) -> Self {
+        let clauses: Vec<usize> = (0..script.clauses.len()).collect();
+        Running::with_errors(script, &clauses, &[])
+    }
+
+    /// With clauses of ERROR, whose number is 3.
+    pub(super) fn with_errors(script: &'a Script, clauses: &[usize], errors: &[usize]) -> Self {
         let mut generator = Generator::new(
             script,
             &Limits {
@@ -70,10 +78,14 @@ impl<'a> Running<'a> {
                 ..Limits::default()
             },
         );
-        let clauses: Vec<usize> = (0..script.clauses.len()).collect();
+        generator.on_errors(3, errors);
         let program = generator
-            .program(Site::Entry, &Numbering::Cookie, &clauses)
+            .program(Site::Entry, &Numbering::Cookie, clauses)
             .expect("a program is made");
+        Running::of(generator, program.code)
+    }
+
+    pub(super) fn of(generator: Generator<'a>, code: Vec<dwell_abi::program::Instruction>) -> Self {
         let world = Target {
             thread: 5,
             memory: Vec::new(),
@@ -84,7 +96,7 @@ impl<'a> Running<'a> {
         memory.copy_from_slice(generator.memory());
         Running {
             generator,
-            code: program.code,
+            code,
             model,
         }
     }
@@ -104,6 +116,14 @@ impl<'a> Running<'a> {
         let header = size_of::<RecordHeader>();
         let records = self.model.take_records();
         records.into_iter().map(|r| r[header..].to_vec()).collect()
+    }
+
+    /// The speculations that the records since the last call are of.
+    pub(super) fn speculations(&mut self) -> Vec<u32> {
+        let at = std::mem::offset_of!(RecordHeader, speculation);
+        let records = self.model.take_records();
+        let word = |r: &Vec<u8>| u32::from_le_bytes(r[at..at + 4].try_into().expect("4 bytes"));
+        records.iter().map(word).collect()
     }
 
     /// The kinds of errors since the last call.

@@ -1,0 +1,99 @@
+//! Functions on strings. Loops count in register 8, so that the verifier can follow them to their end; what they find
+//! is kept in the slot, where the verifier forgets what it knows of a value: else it would follow what comes after a
+//! loop once for each number of turns.
+mod case;
+mod numbers;
+mod paths;
+mod pieces;
+mod search;
+mod tokens;
+
+use super::error::CodeError;
+use super::frame::Location;
+use super::program::Maker;
+use crate::span::Span;
+use crate::typed::{Expr, ExprKind, Function};
+use dwell_abi::program::instruction::{Alu, Jump, Width};
+
+/// The most turns of all loops of a function: the verifier follows a million instructions.
+const TURNS: u32 = 64 << 10;
+
+impl Maker<'_, '_> {
+    /// A function that gives a string; none if it is not of these.
+    pub(super) fn text_call(
+        &mut self,
+        function: Function,
+        arguments: &[Expr],
+        span: Span,
+    ) -> Option<Result<Location, CodeError>> {
+        Some(match function {
+            Function::Strjoin => self.strjoin(&arguments[0], &arguments[1]),
+            Function::Substr => self.substr(arguments),
+            Function::Strchr => self.strchr(arguments, false),
+            Function::Strrchr => self.strchr(arguments, true),
+            Function::Strstr => self.strstr(arguments, span),
+            Function::Strtok => self.strtok(arguments),
+            Function::Basename => self.basename(&arguments[0]),
+            Function::Dirname => self.dirname(&arguments[0]),
+            Function::Tolower => self.changed_case(&arguments[0], b'A'),
+            Function::Toupper => self.changed_case(&arguments[0], b'a'),
+            Function::Lltostr => self.lltostr(arguments, span),
+            Function::InetNtoa => self.inet_ntoa(&arguments[0]),
+            Function::InetNtop => self.inet_ntop(arguments, span),
+            _ => return None,
+        })
+    }
+
+    /// A word whose value the verifier does not follow.
+    fn forgotten(&mut self) -> Result<Location, CodeError> {
+        if !self.frame.has_slot {
+            return Err(CodeError::TooDeep);
+        }
+        self.frame.buffer(8)
+    }
+
+    /// Likewise, with a constant in it.
+    fn forgotten_constant(&mut self, value: i32) -> Result<Location, CodeError> {
+        let at = self.forgotten()?;
+        self.store_constant(at, value);
+        Ok(at)
+    }
+
+    /// Runs code for each byte of a text up to its zero and with it: register 8 has its index, register 1 its address,
+    /// register 0 the byte. `body` may lose registers 2 to 5; it is given the label of the end.
+    fn each_byte(&mut self, text: Location, body: impl FnOnce(&mut Self, super::assembler::Label)) {
+        let (again, done) = (self.code.label(), self.code.label());
+        self.code.constant(8, 0);
+        self.code.place(again);
+        self.address(1, text);
+        self.code.alu(Alu::Add, 1, 8);
+        self.code.load(Width::W1, 0, 1, 0);
+        body(self, done);
+        self.address(1, text);
+        self.code.alu(Alu::Add, 1, 8);
+        self.code.load(Width::W1, 0, 1, 0);
+        self.code.jump_imm(Jump::Eq, 0, 0, done);
+        self.code.alu_imm(Alu::Add, 8, 1);
+        let size = self.strsize() as i32;
+        self.code.jump_imm(Jump::Lt, 8, size, again);
+        self.code.place(done);
+    }
+
+    /// Refuses a loop that the verifier would not follow to its end.
+    fn limit_turns(&self, turns: u32, what: &str, span: Span) -> Result<(), CodeError> {
+        if turns <= TURNS {
+            return Ok(());
+        }
+        let what = format!("{what}() of strings of this size (lower the option strsize)");
+        Err(CodeError::unsupported(what, span))
+    }
+}
+
+/// A number that is known now, or what is used without one.
+fn constant(argument: Option<&Expr>, otherwise: i64) -> Option<i64> {
+    match argument.map(|e| &e.kind) {
+        None => Some(otherwise),
+        Some(ExprKind::Int(value)) => Some(*value),
+        Some(_) => None,
+    }
+}
