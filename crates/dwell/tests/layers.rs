@@ -17,6 +17,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-analysis", 1),
     ("dwell-spin", 1),
     ("dwell-script", 1),
+    ("dwell-jit", 1),
     ("dwell-locks", 2),
     ("dwell-report", 2),
     ("dwell-trace", 2),
