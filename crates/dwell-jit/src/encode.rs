@@ -317,14 +317,13 @@ impl Code {
         self.emit(&[0xfc]);
     }
 
-    /// `test dword [address], mask`; false where the address is too far away.
-    pub(crate) fn test_word(&mut self, address: u64, mask: u32) -> bool {
-        self.emit(&[0xf7, 0x05]);
-        let after = self.at + self.len() as u64 + 8;
-        let distance = i32::try_from(address.wrapping_sub(after) as i64);
-        self.emit(&distance.unwrap_or(0).to_le_bytes());
+    /// Tests bits of the 32 at an address.
+    pub(crate) fn test_word(&mut self, address: Reg, mask: u32) {
+        self.rex(false, 0, address.0, false);
+        self.emit(&[0xf7]);
+        let base = address;
+        self.memory(0, Mem { base, distance: 0 });
         self.emit(&mask.to_le_bytes());
-        distance.is_ok()
     }
 
     /// A call; false where it is too far away.
@@ -396,10 +395,8 @@ mod tests {
             [0x41, 0x81, 0xff, 0x2c, 1, 0, 0]
         );
         assert_eq!(
-            bytes(&|c| {
-                c.test_word(10, 0x3fff_ffff);
-            }),
-            [0xf7, 0x05, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0x3f]
+            bytes(&|c| c.test_word(R11, 0x3fff_ffff)),
+            [0x41, 0xf7, 0x43, 0, 0xff, 0xff, 0xff, 0x3f]
         );
     }
 }

@@ -16,7 +16,7 @@ pub enum Frame {
     },
 }
 
-/// Two words of 32 bits that must not be zero, near the code. Where one is, the code comes back at once.
+/// Two words of 32 bits that must not be zero. Where one is, the code comes back at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gate {
     /// Zero before the script begins, after it has ended, and in children.
@@ -65,14 +65,14 @@ impl Shape {
         }
     }
 
-    fn from_stack(&self, distance: i32) -> Mem {
+    fn on_stack(&self, distance: i32) -> Mem {
         let base = RSP;
         Mem { base, distance }
     }
 
     /// Where the program's stack ends.
     pub(crate) fn stack_end(&self) -> Mem {
-        self.from_stack(self.stack)
+        self.on_stack(self.stack)
     }
 
     /// From the stack pointer to what it was when the code was entered.
@@ -86,23 +86,23 @@ impl Shape {
 
     /// The probe's number.
     pub(crate) fn number(&self) -> Mem {
-        self.from_stack(self.entered() + 8)
+        self.on_stack(self.entered() + 8)
     }
 
     /// The context, as far as it is there.
     pub(crate) fn context(&self) -> Mem {
-        self.from_stack(self.entered() - 8 - DI)
+        self.on_stack(self.entered() - 8 - DI)
     }
 
     /// What `width` bytes of the context are; none for what is not known here.
-    pub(crate) fn from_context(&self, distance: i32, width: u32) -> Option<FromContext> {
+    pub(crate) fn of_context(&self, distance: i32, width: u32) -> Option<FromContext> {
         let Frame::Probe { kept, .. } = self.frame else {
             return None;
         };
         let context = self.context().distance;
         if distance == SP && width == 8 {
             let sp = self.entered() + 16 + kept as i32;
-            return Some(FromContext::Address(self.from_stack(sp)));
+            return Some(FromContext::Address(self.on_stack(sp)));
         }
         let first = if self.saved.len() == KEPT.len() {
             0
@@ -110,30 +110,31 @@ impl Shape {
             R11_AT
         };
         let is_saved = distance >= first && distance + width as i32 <= DI + 8;
-        is_saved.then(|| FromContext::Saved(self.from_stack(context + distance)))
+        is_saved.then(|| FromContext::Saved(self.on_stack(context + distance)))
     }
 
-    /// The way in; false where the gate is too far away.
-    pub(crate) fn enter(&self, code: &mut Code) -> bool {
-        let mut reached = true;
-        if let Frame::Probe { gate, kept } = self.frame {
-            let owner = gate.owner;
-            for (word, mask) in [Some((gate.open, u32::MAX)), owner].into_iter().flatten() {
-                reached &= code.test_word(word, mask);
-                let open = code.jump_if(Condition::NotEqual);
-                code.ret();
-                code.land(open);
-            }
+    /// The way in; gives jumps to the way out.
+    pub(crate) fn enter(&self, code: &mut Code) -> Vec<Hole> {
+        if matches!(self.frame, Frame::Probe { .. }) {
             SCRATCH.iter().for_each(|r| code.push(*r));
-            if kept > 0 {
-                code.clear_direction();
-            }
         }
         self.saved.iter().for_each(|r| code.push(*r));
         if self.stack > 0 {
             code.constant(true, Two::Sub, RSP, self.stack);
         }
-        reached
+        let Frame::Probe { gate, kept } = self.frame else {
+            return Vec::new();
+        };
+        if kept > 0 {
+            code.clear_direction();
+        }
+        let words = [Some((gate.open, u32::MAX)), gate.owner];
+        let closed = words.into_iter().flatten().map(|(word, mask)| {
+            code.mov_64(R11, word);
+            code.test_word(R11, mask);
+            code.jump_if(Condition::Equal)
+        });
+        closed.collect()
     }
 
     /// The way out.

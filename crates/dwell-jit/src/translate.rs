@@ -147,9 +147,7 @@ struct Translator<'a> {
 
 impl Translator<'_> {
     fn whole(&mut self) -> Result<(), TranslateError> {
-        if !self.shape.enter(&mut self.code) {
-            return Err(TranslateError::TooFar);
-        }
+        self.exits = self.shape.enter(&mut self.code);
         let mut at = 0;
         while at < self.program.len() {
             self.starts[at] = Some(self.code.len());
@@ -441,7 +439,7 @@ impl Translator<'_> {
             self.code.load(width, dst, from);
             return Ok(());
         }
-        match self.shape.from_context(i.offset.into(), width) {
+        match self.shape.of_context(i.offset.into(), width) {
             Some(FromContext::Saved(from)) => self.code.load(width, dst, from),
             Some(FromContext::Address(of)) => self.code.address(dst, of),
             None => return Err(TranslateError::Context(i.offset)),

@@ -30,4 +30,12 @@ pub enum Hook {
     /// answer the call (`ret`) or jump there, with the arguments as they were. It may change what any
     /// function may change; while it leaves the stack pointer alone it needs no unwind information.
     Inline(u64),
+    /// Calls [`process::Programs`] at this distance from their start, with a number pushed before the return
+    /// address. They save whatever they change themselves, but for the flags, and leave the stack as it was.
+    Program {
+        /// Where the program begins.
+        code: u64,
+        /// What tells it where it was called.
+        number: u32,
+    },
 }

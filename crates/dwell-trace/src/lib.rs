@@ -1,10 +1,11 @@
-//! Runs the programs of a script in the kernel.
+//! Runs the programs of a script: in the kernel, or inside the process that they are about.
 //!
 //! [`probes`] finds what a script's descriptions mean on this machine, [`Session`] makes a program for each kind of
 //! probe and list of clauses, loads and attaches them, and gives back what they recorded. With `dwell-collector`
 //! alone in naming libbpf. Knows nothing of D's syntax, nor of what records look like when they are printed.
 
 mod error;
+mod inside;
 mod links;
 mod maps;
 pub mod probes;
@@ -14,4 +15,4 @@ mod session;
 
 pub use error::TraceError;
 pub use maps::Drops;
-pub use session::{Session, Settings};
+pub use session::{Engine, Session, Settings};

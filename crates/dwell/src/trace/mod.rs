@@ -126,7 +126,11 @@ fn execute(
     target: &mut Target,
     (source, program): (&Source, &str),
 ) -> anyhow::Result<i32> {
-    let mut session = Session::new(script, &settings(options), &mut Vec::new())
+    let settings = Settings {
+        engine: args.engine.into(),
+        ..settings(options)
+    };
+    let mut session = Session::new(script, &settings, &mut Vec::new())
         .with_context(|| format!("failed to enable {}", source.name))?;
     if args.list {
         list(&session);
@@ -174,6 +178,7 @@ fn settings(options: &Options) -> Settings {
         limits,
         buffer: buffer.next_power_of_two(),
         may_match_nothing: options.flag("zdefs"),
+        ..default
     }
 }
 
