@@ -219,6 +219,13 @@ impl Code {
         self.registers(shift as u8, dst);
     }
 
+    /// The number of the highest bit of `src`, which must have one.
+    pub(crate) fn highest_bit(&mut self, dst: Reg, src: Reg) {
+        self.rex(true, dst.0, src.0, false);
+        self.emit(&[0x0f, 0xbd]);
+        self.registers(dst.0, src);
+    }
+
     /// Reverses the bytes of a register of 32 or 64 bits.
     pub(crate) fn swap(&mut self, wide: bool, dst: Reg) {
         self.rex(wide, 0, dst.0, false);

@@ -11,6 +11,7 @@
 
 mod encode;
 mod frame;
+mod idiom;
 mod translate;
 
 pub use frame::{Frame, Gate};

@@ -1,6 +1,7 @@
 //! One instruction after the other.
 use crate::encode::*;
 use crate::frame::{Frame, FromContext, Shape};
+use crate::idiom::{LOGARITHM, is_logarithm, logarithm};
 use dwell_abi::program::instruction::{
     ATOMIC, CALL, EXIT, LOAD_64, MEM, REGISTER, STORE, STORE_ADDRESS, SWAP, Width, atomic, class,
 };
@@ -167,6 +168,11 @@ impl Translator<'_> {
 
     /// Translates an instruction and says which one is next.
     fn instruction(&mut self, at: usize) -> Result<usize, TranslateError> {
+        if is_logarithm(&self.program[at..]) {
+            // A jump into its middle would be refused: nothing begins there any more.
+            logarithm(&mut self.code);
+            return Ok(at + LOGARITHM);
+        }
         let i = self.program[at];
         let unknown = TranslateError::Instruction(at);
         if usize::from(i.dst.max(i.src)) >= REGISTERS {

@@ -50,6 +50,43 @@ fn drawn_programs_do_what_the_interpreter_says() {
     assert!(translated > 1_000_000, "{translated}");
 }
 
+/// What `quantize()` does for every highest bit there is, and for none.
+#[test]
+fn logarithms_do_what_the_interpreter_says() {
+    let mut values: Vec<u64> = (0..64)
+        .flat_map(|n| [1 << n, (1 << n) + 1, u64::MAX >> n])
+        .collect();
+    values.push(0);
+    for value in values {
+        let mut code = Vec::from(Instruction::load_64(1, value));
+        code.extend(Instruction::load_64(0, 128));
+        for shift in [32, 16, 8, 4, 2, 1] {
+            code.extend([
+                Instruction::alu(Alu::Mov, 2, 1),
+                Instruction::alu_imm(Alu::Rsh, 2, shift),
+                Instruction::alu_imm(Alu::Neg, 2, 0),
+                Instruction::alu_imm(Alu::Rsh, 2, 63),
+                Instruction::alu_imm(Alu::Mul, 2, shift),
+                Instruction::alu(Alu::Rsh, 1, 2),
+                Instruction::alu(Alu::Or, 0, 2),
+            ]);
+        }
+        // All three registers are told.
+        for register in [1, 2] {
+            code.push(Instruction::alu_imm(Alu::Mul, 0, 1000));
+            code.push(Instruction::alu(Alu::Add, 0, register));
+        }
+        code.push(Instruction::exit());
+        let native = Native::new(&code, Frame::Function);
+        let memory = [0; MEMORY];
+        assert_eq!(
+            native.run(&memory),
+            interpreted(&code, &memory),
+            "{value:#x}"
+        );
+    }
+}
+
 /// At a probe, no register is changed but what the script is meant to change, and the context is what it is.
 #[test]
 fn a_probe_changes_no_register() {

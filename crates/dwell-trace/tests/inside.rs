@@ -248,3 +248,71 @@ fn what_only_the_kernel_can_do_is_refused_by_name() {
         assert_eq!(session.engine(), Engine::Kernel);
     }
 }
+
+const TRACE: &str = "DWELL_TEST_TRACE";
+
+/// What is killed: traces a process for as long as it lives.
+#[test]
+#[ignore = "needs root"]
+fn tracer() {
+    let Ok(pid) = std::env::var(TRACE) else {
+        return; // run by itself, there is nothing to trace
+    };
+    let pid = pid.parse().expect("a number");
+    let text =
+        "pid$target:traced:step:entry { self->t = timestamp; @[arg0] = count(); trace(arg0); }
+        pid$target:traced:step:return { @q = quantize(timestamp - self->t); self->t = 0; }";
+    let script = compiled(text, pid);
+    let settings = Settings {
+        engine: Engine::Process,
+        ..Settings::default()
+    };
+    loop {
+        let session = Session::new(&script, &settings, &mut Vec::new());
+        let mut session = session.expect("it can be traced");
+        session.start().expect("it starts");
+        session.wait(Duration::from_millis(20)).expect("it waits");
+        session.stop().expect("it stops");
+    }
+}
+
+/// A tracer that is killed at any instant does its target no harm, and the next one starts as if it had not been.
+#[test]
+#[ignore = "needs root"]
+fn a_killed_tracer_does_no_harm() {
+    const ROUNDS: u32 = 50_000_000;
+    let mut traced = Traced::start(ROUNDS, 3);
+    traced.begin();
+    for round in 0..20u64 {
+        let mut tracer = Command::new(std::env::current_exe().expect("a path"))
+            .args(["--ignored", "--exact", "tracer"])
+            .env(TRACE, traced.pid().to_string())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        std::thread::sleep(Duration::from_millis(100 + round * 37 % 150));
+        assert!(
+            tracer.try_wait().expect("it is ours").is_none(),
+            "it failed"
+        );
+        tracer.kill().expect("it is killed");
+        tracer.wait().expect("it is dead");
+        assert!(!traced.has_ended(), "the target died in round {round}");
+    }
+    let before = run_time(traced.pid());
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(run_time(traced.pid()) > before, "the target stands still");
+    dwell_patch::recover(traced.pid() as i32).expect("it is restored");
+}
+
+/// The processor time of a process, clock ticks.
+fn run_time(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let fields: Vec<&str> = text
+        .rsplit(')')
+        .next()
+        .unwrap_or("")
+        .split_whitespace()
+        .collect();
+    fields[11].parse::<u64>().expect("a number") + fields[12].parse::<u64>().expect("a number")
+}

@@ -57,6 +57,9 @@ pub struct Threads {
     pub memory: u64,
     /// Bytes of it.
     pub memory_size: u64,
+    /// 1 once a thread of the target had a control block: all that come later have one, and it is quicker to ask
+    /// than the processor.
+    pub have_control_blocks: AtomicU32,
 }
 
 /// A thread that has been seen. Its place stays its own until another one has the same address.

@@ -9,10 +9,15 @@ const WINDOW: u64 = 16;
 const NO_SUCH_THREAD: i64 = -3;
 
 /// The fs base; 0 before libc has begun.
-fn own_address() -> u64 {
+fn own_address(state: &State) -> u64 {
     let address;
-    // SAFETY: reads a register; dwell has made sure that the processor and the kernel let us.
-    unsafe { asm!("rdfsbase {}", out(reg) address, options(nostack, nomem)) };
+    if state.threads.have_control_blocks.load(Relaxed) != 0 {
+        // SAFETY: libc has begun, and all threads have a control block, whose first word is its address.
+        unsafe { asm!("mov {}, fs:0", out(reg) address, options(nostack, readonly)) };
+    } else {
+        // SAFETY: reads a register; dwell has made sure that the processor and the kernel let us.
+        unsafe { asm!("rdfsbase {}", out(reg) address, options(nostack, nomem)) };
+    }
     address
 }
 
@@ -39,7 +44,7 @@ fn place(state: &State, n: u64) -> &Thread {
 
 /// The place of this thread, with its number.
 fn own_place(state: &State) -> Option<(u64, u32)> {
-    let address = own_address();
+    let address = own_address(state);
     if address == 0 {
         return None;
     }
@@ -108,6 +113,9 @@ fn begin(state: &State, n: u64, address: u64) -> u32 {
     // SAFETY: touches no memory.
     let pid = unsafe { system_call(SYS_GETPID, [0; 6]) };
     thread.pid.store(pid as u32, Relaxed);
+    if pid == state.pid && is_right {
+        state.threads.have_control_blocks.store(1, Relaxed);
+    }
     thread.tid.store(tid, Relaxed);
     tid
 }

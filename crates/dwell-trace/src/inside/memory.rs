@@ -156,6 +156,7 @@ impl Shape {
                 count: THREADS,
                 memory: self.threads.1,
                 memory_size: self.threads.2,
+                ..Threads::default()
             },
             pool: Pool {
                 start: self.pool.0,
