@@ -249,6 +249,50 @@ fn what_only_the_kernel_can_do_is_refused_by_name() {
     }
 }
 
+/// Keys that were removed, with or without their slot's memory used again, begin at zero.
+#[test]
+#[ignore = "needs root"]
+fn removed_sums_begin_anew() {
+    let mut traced = Traced::start(100_000_000, 2);
+    let text = "pid$target:traced:step:entry { @ = count(); @k[arg0] = count(); }";
+    let script = compiled(text, traced.pid());
+    let settings = Settings {
+        engine: Engine::Process,
+        ..Settings::default()
+    };
+    let mut session = Session::new(&script, &settings, &mut Vec::new()).expect("it loads");
+    session.start().expect("it starts");
+    traced.begin();
+    let sum = |session: &Session<'_>, id| -> i64 {
+        let rows = session.rows(AggregationId(id)).expect("rows");
+        rows.iter().map(|row| row.values[0]).sum()
+    };
+    let pid = traced.pid() as i32;
+    // SAFETY: a signal to our own child.
+    let signal = |signal| unsafe { libc::kill(pid, signal) };
+    for round in 0..4 {
+        session.wait(Duration::from_millis(300)).expect("it waits");
+        signal(libc::SIGSTOP);
+        std::thread::sleep(Duration::from_millis(300));
+        for id in [0, 1] {
+            assert!(sum(&session, id) > 0, "round {round}, aggregation {id}");
+            let rows = session.rows(AggregationId(id)).expect("rows");
+            let keys: Vec<_> = rows.into_iter().map(|row| row.key).collect();
+            session.remove(AggregationId(id), &keys);
+            let left = session.rows(AggregationId(id)).expect("rows");
+            assert_eq!(left, [], "round {round}, aggregation {id}");
+        }
+        signal(libc::SIGCONT);
+    }
+    session.wait(Duration::from_millis(300)).expect("it waits");
+    session.stop().expect("it stops");
+    assert_eq!(
+        session.drops().expect("drops"),
+        dwell_trace::Drops::default()
+    );
+    assert!(sum(&session, 0) > 0 && sum(&session, 1) > 0);
+}
+
 const TRACE: &str = "DWELL_TEST_TRACE";
 
 /// What is killed: traces a process for as long as it lives.

@@ -109,7 +109,13 @@ pub struct Table {
     pub value: u64,
     /// 1 if each stripe has a value of its own, and their sum is what counts.
     pub is_sums: u64,
+    /// Of sums whose key is a number: where the values of the first [`DIRECT`] are noted, each 4 bytes as in
+    /// [`Slot::value`]; else 0. Aggregations without keys are found there.
+    pub direct: u64,
 }
+
+/// Keys that are noted.
+pub const DIRECT: u64 = 64;
 
 /// A slot of a table.
 #[repr(C)]

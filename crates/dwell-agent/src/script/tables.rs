@@ -4,9 +4,9 @@
 //! the writer may be the very thread whose signal handler this is. A deleted key keeps its slot, so that nobody who
 //! holds the address of its value writes to another key's, until the table is crowded.
 //! In sums a key may have several slots, which are added up by whoever reads them, so nobody waits.
-use super::layout::{Slot, State, Table, WINDOW, hash, slot};
+use super::layout::{DIRECT, Slot, State, Table, WINDOW, hash, slot};
 use crate::layout::stripe_of;
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Looks at a slot that is being written, before giving up.
 const PATIENCE: u32 = 2000;
@@ -97,16 +97,7 @@ impl<'s> Search<'s> {
 
     /// The value of this stripe, of a slot that has one.
     fn value(&self, slot: &Slot) -> *mut u64 {
-        let pool = &self.state.pool;
-        let stripe = match self.table.is_sums {
-            0 => 0,
-            _ => {
-                let marker = 0u8;
-                stripe_of(&raw const marker as u64, pool.stripe_bits)
-            }
-        };
-        let at = u64::from(slot.value.load(Ordering::Relaxed)) * 8;
-        (self.state as *const State as u64 + pool.start + stripe * pool.part + at) as *mut u64
+        value_at(self.state, self.table, slot.value.load(Ordering::Relaxed))
     }
 
     fn find(&self) -> Option<&'s Slot> {
@@ -150,6 +141,10 @@ impl<'s> Search<'s> {
             unsafe { key.add(n).write_volatile(self.key.add(n).read()) };
         }
         self.set(slot, value);
+        // SAFETY: the key is one of the table's.
+        if let Some(direct) = unsafe { direct(self.state, self.table, self.key) } {
+            direct.store(slot.value.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
         slot.word.store(self.tag | slot::LIVE, Ordering::Release);
         true
     }
@@ -201,6 +196,35 @@ impl<'s> Search<'s> {
     }
 }
 
+/// The value of this stripe.
+fn value_at(state: &State, table: &Table, value: u32) -> *mut u64 {
+    let pool = &state.pool;
+    let stripe = match table.is_sums {
+        0 => 0,
+        _ => {
+            let marker = 0u8;
+            stripe_of(&raw const marker as u64, pool.stripe_bits)
+        }
+    };
+    let start = state as *const State as u64 + pool.start;
+    (start + stripe * pool.part + u64::from(value) * 8) as *mut u64
+}
+
+/// Where the value of a key is noted, if it is one whose value is.
+///
+/// # Safety
+/// The key must have the table's size.
+unsafe fn direct<'s>(state: &'s State, table: &Table, key: *const u64) -> Option<&'s AtomicU32> {
+    // SAFETY: by contract a key has one word at least.
+    let number = unsafe { key.read() };
+    if table.direct == 0 || number >= DIRECT {
+        return None;
+    }
+    let at = state as *const State as u64 + table.direct + number * 4;
+    // SAFETY: the state has so many there.
+    Some(unsafe { &*(at as *const AtomicU32) })
+}
+
 /// The address of a key's value, of sums that of this stripe; 0 if there is none.
 ///
 /// # Safety
@@ -214,6 +238,14 @@ pub unsafe extern "C" fn dwell_agent_script_lookup(
     _: u64,
     state: *const State,
 ) -> u64 {
+    // SAFETY: by contract.
+    unsafe {
+        let direct = direct(&*state, &*table, key);
+        let value = direct.map_or(0, |d| d.load(Ordering::Acquire));
+        if value != 0 {
+            return value_at(&*state, &*table, value) as u64;
+        }
+    }
     // SAFETY: by contract.
     let search = unsafe { Search::new(table, key, state) };
     search.find().map_or(0, |slot| search.value(slot) as u64)

@@ -1,6 +1,6 @@
 //! The memory that a script's programs share with us: what is where in it.
 use dwell_abi::program::Store;
-use dwell_agent::script::layout::{Pool, Ring, Slot, State, Table, Thread, Threads};
+use dwell_agent::script::layout::{DIRECT, Pool, Ring, Slot, State, Table, Thread, Threads};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::File;
 use std::io;
@@ -108,6 +108,10 @@ impl Shape {
             key: key.into(),
             value: value.into(),
             is_sums,
+            direct: match (is_sums, key) {
+                (1, 8) => room.take(4 * DIRECT),
+                _ => 0,
+            },
         };
         let at = room.take(size_of::<Table>() as u64);
         self.tables.push((at, table));

@@ -1,8 +1,8 @@
 //! Tables, read and changed from here.
 use super::memory::{Memory, Shape};
-use dwell_agent::script::layout::{Slot, Table, slot};
+use dwell_agent::script::layout::{DIRECT, Slot, Table, slot};
 use dwell_agent::script::tables;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Who has found a key before it was removed has added to it by then.
@@ -70,6 +70,18 @@ pub(super) fn set(memory: &Memory, shape: &Shape, store: u32, key: &[u8], value:
     }
 }
 
+/// A key's value is not found without its slot any more.
+fn forget_direct(memory: &Memory, table: &Table, key: &[u8]) {
+    let Some(number) = key.first_chunk().map(|n| u64::from_ne_bytes(*n)) else {
+        return;
+    };
+    if table.direct != 0 && number < DIRECT {
+        let at = memory.at(table.direct + number * 4).cast::<AtomicU32>();
+        // SAFETY: the table has so many there, which are only changed atomically.
+        unsafe { &*at }.store(0, Ordering::Relaxed);
+    }
+}
+
 impl Removed {
     /// Removes keys of sums.
     pub(super) fn remove(&mut self, memory: &Memory, shape: &Shape, store: u32, keys: &[Vec<u8>]) {
@@ -86,6 +98,7 @@ impl Removed {
             }
             let key = memory.words(at + size_of::<Slot>() as u64, table.key);
             if wanted.contains(key.as_slice()) {
+                forget_direct(memory, table, &key);
                 let dead = word & !slot::KIND | slot::DEAD;
                 slot.word.store(dead, Ordering::Release);
                 self.0.push((u64::from(store), index, Instant::now()));
