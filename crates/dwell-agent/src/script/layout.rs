@@ -186,7 +186,7 @@ impl Clock {
         use core::sync::atomic::Ordering::Relaxed;
         // Another processor's counter may be behind.
         let steps = counter.wrapping_sub(self.counter.load(Relaxed)) as i64;
-        let ns = i128::from(steps) * i128::from(self.ns_per_step.load(Relaxed)) >> 32;
+        let ns = (i128::from(steps) * i128::from(self.ns_per_step.load(Relaxed))) >> 32;
         self.ns.load(Relaxed).wrapping_add(ns as u64)
     }
 }

@@ -55,7 +55,7 @@ pub struct State {
 /// Code for [`Hook::Program`], which is in each arena.
 pub trait Programs {
     /// Bytes.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
     /// Makes it for an arena; of the same length wherever that is.
     fn code(&self, at: &Placed) -> io::Result<Vec<u8>>;
 }
@@ -332,7 +332,7 @@ impl Attachment {
         let common = common.map(|s| s.address);
         let none = State::default();
         let state = if common.is_some() { &none } else { state };
-        let programs_len = programs.map_or(0, Programs::len);
+        let programs_len = programs.map_or(0, Programs::size);
         let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
         let bits = arena::stripe_bits();
         let sizes = (plan.windows.len(), hooks.len(), stub_bytes);

@@ -142,7 +142,7 @@ impl<'m> Block<'m> {
 }
 
 impl Programs for Block<'_> {
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.len
     }
 
