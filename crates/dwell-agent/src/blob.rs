@@ -7,6 +7,8 @@ mod layout;
 
 mod count;
 mod locks;
+#[allow(dead_code)] // as above
+mod script;
 
 /// Nothing here panics: there is no check that could fail. Stopping a thread in place would be the
 /// least harm.

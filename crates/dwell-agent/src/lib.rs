@@ -10,6 +10,8 @@ mod count;
 pub mod layout;
 #[allow(dead_code)] // as above
 pub mod locks;
+#[allow(dead_code)] // as above
+pub mod script;
 
 /// The agent's code, position-independent.
 pub const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));

@@ -81,6 +81,7 @@ impl Locks {
             own_len: offset_of!(State, totals) as u64,
             shared_len: size_of::<Totals>() as u64,
             head: bytes_of(&settings),
+            is_common: false,
         };
         let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
         let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);

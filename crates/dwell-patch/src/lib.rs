@@ -31,4 +31,12 @@ pub enum Hook {
     /// function may change; while it leaves the stack pointer alone it needs no unwind information. At a
     /// `ret` it runs before that, with the result as it is.
     Inline(u64),
+    /// Calls [`process::Programs`] at this distance from their start, with a number pushed before the return
+    /// address. They save whatever they change themselves, but for the flags, and leave the stack as it was.
+    Program {
+        /// Where the program begins.
+        code: u64,
+        /// What tells it where it was called.
+        number: u32,
+    },
 }

@@ -34,6 +34,9 @@ pub enum TraceError {
         /// The end of what the verifier said.
         log: String,
     },
+    /// It can only run in the kernel, or not in this process.
+    #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel")]
+    NotInside(String),
     /// A process cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {

@@ -1,4 +1,4 @@
-//! Runs the programs of a script in the kernel.
+//! Runs the programs of a script: in the kernel, or inside the process that they are about.
 //!
 //! [`probes`] finds what a script's descriptions mean on this machine, [`Session`] makes a program for each kind of
 //! probe and list of clauses, loads and attaches them, and gives back what they recorded. With `dwell-collector`
@@ -6,6 +6,7 @@
 
 mod batches;
 mod error;
+mod inside;
 mod kernel_types;
 mod links;
 mod maps;
@@ -16,4 +17,4 @@ mod session;
 
 pub use error::TraceError;
 pub use maps::Drops;
-pub use session::{Session, Settings};
+pub use session::{Engine, Session, Settings};

@@ -28,6 +28,21 @@ pub struct Drops {
     pub speculations: u64,
 }
 
+impl Drops {
+    /// By what gives the control word at an offset.
+    pub(crate) fn read(word: impl Fn(u32) -> u64) -> Drops {
+        Drops {
+            records: word(control::RECORD_DROPS),
+            aggregations: word(control::AGGREGATION_DROPS),
+            variables: word(control::VARIABLE_DROPS),
+            firings: word(control::SLOT_DROPS),
+            errors: word(control::ERROR_DROPS),
+            double_errors: word(control::DOUBLE_ERRORS),
+            speculations: word(control::NO_SPECULATION),
+        }
+    }
+}
+
 impl Maps {
     pub(crate) fn create(stores: &[Store], ring_bytes: u32) -> Result<Maps, TraceError> {
         stores
@@ -64,15 +79,7 @@ impl Maps {
             let bytes = memory.get(at as usize..at as usize + 8);
             bytes.map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("8 bytes")))
         };
-        Ok(Drops {
-            records: word(control::RECORD_DROPS),
-            aggregations: word(control::AGGREGATION_DROPS),
-            variables: word(control::VARIABLE_DROPS),
-            firings: word(control::SLOT_DROPS),
-            errors: word(control::ERROR_DROPS),
-            double_errors: word(control::DOUBLE_ERRORS),
-            speculations: word(control::NO_SPECULATION),
-        })
+        Ok(Drops::read(word))
     }
 }
 

@@ -1,16 +1,19 @@
 //! A script at work.
 use crate::error::TraceError;
+use crate::inside::{Inside, Made};
 use crate::kernel_types;
 use crate::links::{Link, Places};
 use crate::maps::{Drops, Maps};
 use crate::probes::{self, At, Code, Probe, Process, describe};
 use crate::programs::Loaded;
 use crate::ring::Ring;
+use dwell_abi::program::Store;
 use dwell_script::aggregate::add_rows;
 use dwell_script::codegen::{Generator, Limits, MEMORY, NAMES, Numbering, SYSTEM_CALLS, Site};
 use dwell_script::schema::{AggregationId, AggregationSchema, ClauseSchema, ProbeName, Row};
 use dwell_script::typed::Script;
 use libbpf_rs::{MapCore, MapFlags};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
@@ -23,6 +26,20 @@ pub struct Settings {
     pub buffer: u32,
     /// A description that matches nothing is no error.
     pub may_match_nothing: bool,
+    /// Where programs run.
+    pub engine: Engine,
+}
+
+/// Where the programs of a script run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Engine {
+    /// In the kernel.
+    #[default]
+    Kernel,
+    /// Inside the process that all of the script's places are in, as native code.
+    Process,
+    /// Inside the process if the whole script can run there, else in the kernel.
+    Auto,
 }
 
 impl Default for Settings {
@@ -31,6 +48,7 @@ impl Default for Settings {
             limits: Limits::default(),
             buffer: 4 << 20,
             may_match_nothing: false,
+            engine: Engine::default(),
         }
     }
 }
@@ -43,16 +61,27 @@ const ERROR: u32 = 3;
 const FIRST_SYSCALL: [u32; 2] = [4, 4 + SYSTEM_CALLS];
 const FIRST_OTHER: u32 = 4 + 2 * SYSTEM_CALLS;
 
-/// A script's programs in the kernel. Dropping it takes everything back.
+/// A script's programs at work. Dropping it takes everything back.
 pub struct Session<'s> {
+    running: Running,
+    generator: Generator<'s>,
+    probes: Enabled,
+}
+
+/// The engine that runs the programs.
+enum Running {
+    Kernel(Kernel),
+    Inside(Box<RefCell<Inside>>),
+}
+
+/// Programs in the kernel.
+struct Kernel {
     // Fields drop in this order: links before the programs and maps they hold.
     links: Vec<Link>,
     /// With the numbers of the probes that share a program.
-    programs: Vec<(Group, Vec<u32>, Loaded)>,
+    programs: Vec<(Site, Vec<u32>, Loaded)>,
     ring: Ring,
     maps: Maps,
-    generator: Generator<'s>,
-    probes: Enabled,
 }
 
 /// The probes of a script by number, and the clauses that run for each.
@@ -140,8 +169,66 @@ impl Enabled {
     }
 }
 
+impl Kernel {
+    fn load(
+        made: &[(Group, Made)],
+        stores: &[Store],
+        memory: &[u8],
+        buffer: u32,
+        probes: &Enabled,
+    ) -> Result<Kernel, TraceError> {
+        let maps = Maps::create(stores, buffer)?;
+        maps.write(MEMORY, memory)?;
+        let mut programs = Vec::new();
+        for (group, made) in made {
+            let name = probes.probes[&made.members[0].0].0.name.clone();
+            let loaded = Loaded::load(group.site, &made.program, &maps, &full_name(&name))?;
+            let numbers = made.members.iter().map(|(number, _)| *number).collect();
+            programs.push((group.site, numbers, loaded));
+        }
+        let ring = Ring::new(maps.map(dwell_script::codegen::RECORDS))?;
+        Ok(Kernel {
+            links: Vec::new(),
+            programs,
+            ring,
+            maps,
+        })
+    }
+
+    fn start(&mut self, probes: &Enabled) -> Result<(), TraceError> {
+        self.run(Site::Begin)?;
+        for (site, numbers, program) in &self.programs {
+            let members: Vec<(u32, &Probe)> = numbers
+                .iter()
+                .map(|number| (*number, &probes.probes[number].0))
+                .collect();
+            attach(*site, program, &members, &mut self.links)?;
+        }
+        Ok(())
+    }
+
+    fn run(&self, site: Site) -> Result<(), TraceError> {
+        let mut programs = self.programs.iter().filter(|p| p.0 == site);
+        programs.try_for_each(|(_, _, program)| program.run())
+    }
+
+    fn rows(
+        &self,
+        generator: &Generator<'_>,
+        store: u32,
+        aggregation: AggregationId,
+    ) -> Result<Vec<Row>, TraceError> {
+        let map = self.maps.map(store);
+        let mut parts = Vec::new();
+        crate::batches::each_entry(map, &mut |key, values| {
+            parts.extend(values.filter_map(|value| generator.row(aggregation, key, value)));
+        })?;
+        Ok(parts)
+    }
+}
+
 impl<'s> Session<'s> {
-    /// Finds a script's probes and loads its programs. Nothing runs yet.
+    /// Finds a script's probes and makes its programs ready. Nothing runs yet.
     pub fn new(
         script: &'s Script,
         settings: &Settings,
@@ -152,29 +239,45 @@ impl<'s> Session<'s> {
         if let Some((_, clauses)) = probes.probes.get(&ERROR) {
             generator.on_errors(ERROR, clauses);
         }
-        let groups = probes.groups(&mut generator);
         let mut made = Vec::new();
-        for (group, numbers) in &groups {
-            made.push(generator.program(group.site, &numbering(group, numbers), &group.clauses)?);
+        for (group, numbers) in probes.groups(&mut generator) {
+            let numbering = numbering(&group, &numbers);
+            let program = generator.program(group.site, &numbering, &group.clauses)?;
+            let members = numbers.iter().map(|n| (*n, probes.probes[n].0.at.clone()));
+            let (site, members) = (group.site, members.collect());
+            made.push((
+                group,
+                Made {
+                    site,
+                    program,
+                    members,
+                },
+            ));
         }
         let mut stores = generator.stores();
-        if let dwell_abi::program::Store::Table { entries, .. } = &mut stores[NAMES as usize] {
+        if let Store::Table { entries, .. } = &mut stores[NAMES as usize] {
             *entries = probes.probes.len().max(1) as u32;
         }
-        let maps = Maps::create(&stores, settings.buffer)?;
-        maps.write(MEMORY, &initial_memory(&generator)?)?;
-        let mut programs = Vec::new();
-        for ((group, numbers), program) in groups.into_iter().zip(made) {
-            let name = probes.probes[&numbers[0]].0.name.clone();
-            let loaded = Loaded::load(group.site, &program, &maps, &full_name(&name))?;
-            programs.push((group, numbers, loaded));
-        }
-        let ring = Ring::new(maps.map(dwell_script::codegen::RECORDS))?;
+        let memory = initial_memory(&generator)?;
+        let kernel = |made: &[(Group, Made)]| {
+            let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes)?;
+            Ok::<_, TraceError>(Running::Kernel(kernel))
+        };
+        let inside = |made: Vec<(Group, Made)>| {
+            let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
+            let inside = Inside::new(&made, &stores, &memory, settings.buffer)?;
+            Ok::<_, TraceError>(Running::Inside(Box::new(RefCell::new(inside))))
+        };
+        let running = match settings.engine {
+            Engine::Kernel => kernel(&made)?,
+            Engine::Process => inside(made)?,
+            Engine::Auto => match inside(made.clone()) {
+                Err(TraceError::NotInside(_)) => kernel(&made)?,
+                result => result?,
+            },
+        };
         let session = Session {
-            links: Vec::new(),
-            programs,
-            ring,
-            maps,
+            running,
             generator,
             probes,
         };
@@ -201,44 +304,58 @@ impl<'s> Session<'s> {
                 part[..length].copy_from_slice(&text.as_bytes()[..length]);
             }
             let key = u64::from(*number).to_ne_bytes();
-            let update = self.maps.map(NAMES).update(&key, &value, MapFlags::ANY);
-            update.map_err(TraceError::bpf("writing the names of probes"))?;
+            match &self.running {
+                Running::Kernel(kernel) => {
+                    let update = kernel.maps.map(NAMES).update(&key, &value, MapFlags::ANY);
+                    update.map_err(TraceError::bpf("writing the names of probes"))?;
+                }
+                Running::Inside(inside) => inside.borrow().set(NAMES, &key, &value),
+            }
         }
         Ok(())
     }
 
     /// Runs BEGIN and attaches everything else.
     pub fn start(&mut self) -> Result<(), TraceError> {
-        self.run(Site::Begin)?;
-        for (group, members, program) in &self.programs {
-            let members: Vec<(u32, &Probe)> = members
-                .iter()
-                .map(|number| (*number, &self.probes.probes[number].0))
-                .collect();
-            attach(group.site, program, &members, &mut self.links)?;
+        match &mut self.running {
+            Running::Kernel(kernel) => kernel.start(&self.probes),
+            Running::Inside(inside) => inside.get_mut().start(),
         }
-        Ok(())
     }
 
     /// Takes the programs off their probes and runs END. What was recorded stays readable.
     pub fn stop(&mut self) -> Result<(), TraceError> {
-        self.links.clear();
-        self.run(Site::End)
-    }
-
-    fn run(&self, site: Site) -> Result<(), TraceError> {
-        let mut programs = self.programs.iter().filter(|p| p.0.site == site);
-        programs.try_for_each(|(_, _, program)| program.run())
+        match &mut self.running {
+            Running::Kernel(kernel) => {
+                kernel.links.clear();
+                kernel.run(Site::End)
+            }
+            Running::Inside(inside) => inside.get_mut().stop(),
+        }
     }
 
     /// Waits for a record that is urgent, but not longer than this; whether there is one.
     pub fn wait(&self, timeout: Duration) -> Result<bool, TraceError> {
-        self.ring.wait(timeout)
+        match &self.running {
+            Running::Kernel(kernel) => kernel.ring.wait(timeout),
+            Running::Inside(inside) => Ok(inside.borrow_mut().wait(timeout)),
+        }
     }
 
     /// Gives the records that were not given yet, oldest first.
     pub fn drain(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), TraceError> {
-        self.ring.drain(take)
+        match &self.running {
+            Running::Kernel(kernel) => kernel.ring.drain(take),
+            Running::Inside(inside) => {
+                let mut records = Vec::new();
+                inside
+                    .borrow_mut()
+                    .drain(&mut |record| records.push(record.to_vec()));
+                // Whoever takes them may ask for aggregations meanwhile.
+                records.iter().for_each(|record| take(record));
+                Ok(())
+            }
+        }
     }
 
     /// What was aggregated since the start, one row for each key.
@@ -247,11 +364,10 @@ impl<'s> Session<'s> {
             return Ok(Vec::new());
         };
         let schema = &self.generator.aggregations()[aggregation.0 as usize];
-        let map = self.maps.map(store);
-        let mut parts = Vec::new();
-        crate::batches::each_entry(map, &mut |key, values| {
-            parts.extend(values.filter_map(|value| self.generator.row(aggregation, key, value)));
-        })?;
+        let parts = match &self.running {
+            Running::Kernel(kernel) => kernel.rows(&self.generator, store, aggregation)?,
+            Running::Inside(inside) => inside.borrow().rows(&self.generator, store, aggregation),
+        };
         Ok(add_rows(schema.function, parts))
     }
 
@@ -260,17 +376,35 @@ impl<'s> Session<'s> {
         let Some(store) = self.generator.sums_store(aggregation) else {
             return;
         };
-        let map = self.maps.map(store);
-        for key in keys {
-            let key = self.generator.store_key(aggregation, key);
+        let keys = keys
+            .iter()
+            .map(|k| self.generator.store_key(aggregation, k));
+        match &self.running {
             // A key that is gone already is what was wanted.
-            let _ = map.delete(&key);
+            Running::Kernel(kernel) => keys.for_each(|key| {
+                let _ = kernel.maps.map(store).delete(&key);
+            }),
+            Running::Inside(inside) => {
+                let keys: Vec<Vec<u8>> = keys.collect();
+                inside.borrow_mut().remove(store, &keys);
+            }
         }
     }
 
     /// What found no room.
     pub fn drops(&self) -> Result<Drops, TraceError> {
-        self.maps.drops()
+        match &self.running {
+            Running::Kernel(kernel) => kernel.maps.drops(),
+            Running::Inside(inside) => Ok(inside.borrow().drops()),
+        }
+    }
+
+    /// Where the programs run.
+    pub fn engine(&self) -> Engine {
+        match self.running {
+            Running::Kernel(_) => Engine::Kernel,
+            Running::Inside(_) => Engine::Process,
+        }
     }
 
     /// All probes by number, with the clauses that run for them.

@@ -18,6 +18,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-spin", 1),
     ("dwell-script", 1),
     ("dwell-debuginfo", 2),
+    ("dwell-jit", 1),
     ("dwell-locks", 2),
     ("dwell-report", 2),
     ("dwell-trace", 2),

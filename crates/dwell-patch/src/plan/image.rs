@@ -100,7 +100,7 @@ impl<'data> Image<'data> {
     }
 
     /// The function that an address lies in, of this file.
-    pub(super) fn function_around(&self, address: u64) -> Result<Function, Refusal> {
+    pub fn function_around(&self, address: u64) -> Result<Function, Refusal> {
         if self.linkage.iter().any(|l| l.contains(&address)) {
             return Err(Refusal::LeavesFile);
         }

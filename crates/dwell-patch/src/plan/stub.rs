@@ -26,6 +26,8 @@ pub struct HookSite {
     pub stripe_bits: u32,
     /// Address of the agent's code.
     pub agent: u64,
+    /// Address of the programs.
+    pub programs: u64,
 }
 
 /// The code of a stub.
@@ -145,6 +147,7 @@ impl Assembler {
             Hook::Count => self.count(site)?,
             Hook::Call(offset) => self.call(site, site.agent + offset)?,
             Hook::Inline(offset) => self.inline(site, site.agent + offset)?,
+            Hook::Program { code, number } => self.program(site.programs + code, number)?,
         }
         if keeps_all {
             self.emit(&[0x9d]); // popfq
@@ -198,6 +201,16 @@ impl Assembler {
         self.emit(&[0x4c, 0x8d, 0x15]); // lea behind the jump(%rip),%r10
         self.emit(&JUMP.to_le_bytes());
         self.jump(code)
+    }
+
+    /// `code` with a number below its return address.
+    fn program(&mut self, code: u64, number: u32) -> Result<(), String> {
+        self.emit(&[0x68]); // push $number
+        self.emit(&number.to_le_bytes());
+        self.emit(&[0xe8]); // call code
+        self.distance(code)?;
+        self.emit(&[0x48, 0x8d, 0x64, 0x24, 8]); // lea 8(%rsp),%rsp
+        Ok(())
     }
 
     fn displaced(&mut self, instruction: &Instruction, bias: u64) -> Result<(), String> {

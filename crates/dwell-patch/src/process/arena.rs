@@ -1,7 +1,7 @@
 //! The memory we add to a target: where it may be, and what is where in it.
 //!
 //! ```text
-//! code, executable:  header | patched windows | the agent | stubs
+//! code, executable:  header | patched windows | the agent | programs | stubs
 //! data, writable:    link | counters, one stripe after another | state of the agent's code, first part
 //! data, shared:      state, second part
 //! owner, shared:     one page with the owner's word
@@ -38,6 +38,7 @@ const CACHE_LINE: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub agent: u64,
+    pub programs: u64,
     pub stubs: u64,
     pub code_len: u64,
     pub counters: u64,
@@ -52,15 +53,15 @@ pub(super) struct Layout {
 
 impl Layout {
     pub fn new(
-        windows: usize,
-        sites: usize,
-        stub_bytes: usize,
+        (windows, sites, stub_bytes): (usize, usize, usize),
         stripe_bits: u32,
         state_sizes: &State,
+        programs_len: u64,
     ) -> Layout {
         let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
         let agent = (table as u64).next_multiple_of(CACHE_LINE);
-        let stubs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
+        let programs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
+        let stubs = (programs + programs_len).next_multiple_of(CACHE_LINE);
         let code_len = (stubs + stub_bytes as u64).next_multiple_of(PAGE);
         const { assert!(size_of::<Link>() as u64 <= LINK_SPACE) };
         let stride = (sites as u64 * 8).next_multiple_of(CACHE_LINE);
@@ -70,6 +71,7 @@ impl Layout {
         let owner = shared + state_sizes.shared_len.next_multiple_of(PAGE);
         Layout {
             agent,
+            programs,
             stubs,
             code_len,
             counters,

@@ -48,12 +48,37 @@ pub struct State {
     pub shared_len: u64,
     /// What it begins with before the first hook runs.
     pub head: Vec<u8>,
+    /// There is one for all arenas, the first one's.
+    pub is_common: bool,
+}
+
+/// Code for [`Hook::Program`], which is in each arena.
+pub trait Programs {
+    /// Bytes.
+    fn size(&self) -> u64;
+    /// Makes it for an arena; of the same length wherever that is.
+    fn code(&self, at: &Placed) -> io::Result<Vec<u8>>;
+}
+
+/// Where things are that programs need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Where they themselves begin.
+    pub programs: u64,
+    /// The agent.
+    pub agent: u64,
+    /// The state.
+    pub state: u64,
+    /// The owner's word, 0 for none.
+    pub owner: u64,
 }
 
 /// Where the state of an arena is.
 struct StateAt {
     address: u64,
     own_len: u64,
+    /// Where its shared part is.
+    shared_at: (u64, u64),
     /// The shared part; none where we may not open it.
     shared: Option<File>,
 }
@@ -77,6 +102,16 @@ impl Attachment {
 
     /// The same with memory for the hooks: each arena, that is each patched file, has its own.
     pub fn with_state(pid: i32, probes: &[Probe], state: &State) -> Result<Attachment, PatchError> {
+        Attachment::with_programs(pid, probes, state, None)
+    }
+
+    /// The same with programs.
+    pub fn with_programs(
+        pid: i32,
+        probes: &[Probe],
+        state: &State,
+        programs: Option<&dyn Programs>,
+    ) -> Result<Attachment, PatchError> {
         let space = Space::open(pid)?;
         let mut left_behind = Remnant::find(&space)?;
         left_behind.retain(|r| !owner::lives(&space, r.header.owner));
@@ -90,7 +125,7 @@ impl Attachment {
             owner: None,
             detached: false,
         };
-        let patches = attachment.prepare(probes, state)?;
+        let patches = attachment.prepare(probes, state, programs)?;
         // From here on an error leaves arenas, which dropping the attachment removes.
         attachment.apply(patches)?;
         Ok(attachment)
@@ -158,6 +193,24 @@ impl Attachment {
         }
     }
 
+    /// Writes to the state of an arena.
+    pub fn write_state(&self, arena: usize, offset: u64, bytes: &[u8]) -> Result<(), PatchError> {
+        let state = self
+            .states
+            .get(arena)
+            .ok_or(PatchError::Ended(self.space.pid))?;
+        self.space.write(state.address + offset, bytes)
+    }
+
+    /// The shared part of an arena's state, to be mapped and written to as well. It takes the same capabilities
+    /// as [`Attachment::is_owned`].
+    pub fn share_state(&self, arena: usize) -> io::Result<File> {
+        let state = self.states.get(arena).ok_or(io::ErrorKind::NotFound)?;
+        let (start, end) = state.shared_at;
+        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.space.pid);
+        OpenOptions::new().read(true).write(true).open(link)
+    }
+
     /// Whether all states can be read after the end of the process. It takes the same capabilities as
     /// [`Attachment::is_owned`].
     pub fn is_shared(&self) -> bool {
@@ -196,7 +249,12 @@ impl Attachment {
     }
 
     /// Plans, maps arenas and fills them: all that needs no pause.
-    fn prepare(&mut self, probes: &[Probe], state: &State) -> Result<Vec<Patch>, PatchError> {
+    fn prepare(
+        &mut self,
+        probes: &[Probe],
+        state: &State,
+        programs: Option<&dyn Programs>,
+    ) -> Result<Vec<Patch>, PatchError> {
         let mappings = self.space.mappings()?;
         let is_wanted = |path: &str| probes.iter().any(|p| path.ends_with(&p.file));
         let mut patches = Vec::new();
@@ -230,7 +288,8 @@ impl Attachment {
                 continue;
             }
             let hooks: Vec<Hook> = wanted.iter().map(|w| probes[w.0].hook).collect();
-            patches.extend(self.prepare_module(&module, &plan, &hooks, first, state)?);
+            let memory = (state, programs);
+            patches.extend(self.prepare_module(&module, &plan, &hooks, first, memory)?);
         }
         Ok(patches)
     }
@@ -267,11 +326,17 @@ impl Attachment {
         plan: &Plan,
         hooks: &[Hook],
         first_spot: usize,
-        state: &State,
+        (state, programs): (&State, Option<&dyn Programs>),
     ) -> Result<Vec<Patch>, PatchError> {
+        let common = self.states.first().filter(|_| state.is_common);
+        let common = common.map(|s| s.address);
+        let none = State::default();
+        let state = if common.is_some() { &none } else { state };
+        let programs_len = programs.map_or(0, Programs::size);
         let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
         let bits = arena::stripe_bits();
-        let layout = Layout::new(plan.windows.len(), hooks.len(), stub_bytes, bits, state);
+        let sizes = (plan.windows.len(), hooks.len(), stub_bytes);
+        let layout = Layout::new(sizes, bits, state, programs_len);
         let Some(address) = self.map_arena(module, &layout)? else {
             for window in &plan.windows {
                 for site in &window.sites {
@@ -286,7 +351,7 @@ impl Attachment {
             stride: layout.stride,
             stripe_bits: u64::from(layout.stripe_bits),
             owner,
-            state: address + layout.state,
+            state: common.unwrap_or(address + layout.state),
         };
         let hook_site = |request: usize| HookSite {
             hook: hooks[request],
@@ -296,6 +361,7 @@ impl Attachment {
             stride: layout.stride as u32,
             stripe_bits: layout.stripe_bits,
             agent: address + layout.agent,
+            programs: address + layout.programs,
         };
         let mut stubs = Vec::new();
         let mut patches = Vec::new();
@@ -330,12 +396,29 @@ impl Attachment {
             }
         }
         self.fill_arena(address, &layout, &link, &stubs, &patches)?;
-        self.space.write(link.state, &state.head)?;
-        self.states.push(StateAt {
-            address: link.state,
-            own_len: state.own_len,
-            shared: self.open_shared(address, &layout),
-        });
+        if let Some(programs) = programs {
+            let code = programs.code(&Placed {
+                programs: address + layout.programs,
+                agent: address + layout.agent,
+                state: link.state,
+                owner,
+            });
+            let code = code.map_err(|error| PatchError::Io {
+                what: "making programs".into(),
+                error,
+            })?;
+            debug_assert_eq!(code.len() as u64, programs_len);
+            self.space.write(address + layout.programs, &code)?;
+        }
+        if common.is_none() {
+            self.space.write(link.state, &state.head)?;
+            self.states.push(StateAt {
+                address: link.state,
+                own_len: state.own_len,
+                shared_at: (address + layout.shared, address + layout.owner()),
+                shared: self.open_shared(address, &layout),
+            });
+        }
         Ok(patches)
     }
 

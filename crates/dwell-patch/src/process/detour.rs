@@ -90,7 +90,8 @@ impl Room {
 
 impl Area {
     fn call(&self, how: i32) -> Call {
-        let flags = self.sharing | libc::MAP_ANONYMOUS | how;
+        // What is never touched shall not count as used.
+        let flags = self.sharing | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
         let arguments = [
             self.address,
             self.len,

@@ -19,7 +19,7 @@ mod slack;
 mod space;
 mod threads;
 
-pub use attach::{Attachment, Spot, State};
+pub use attach::{Attachment, Placed, Programs, Spot, State};
 pub use entry::{AtEntry, Held};
 pub use error::PatchError;
 pub use modules::{FunctionAt, Module, Probe, modules};

@@ -70,12 +70,38 @@ pub struct TraceArgs {
     /// Make an object file from the provider file of -s, for makefiles that link one.
     #[arg(short = 'G', requires = "scripts", conflicts_with = "header")]
     pub object: bool,
+    /// Where the script runs: in the kernel, inside the process it is about (quicker by far, for `pid` probes), or
+    /// there only if all of it can.
+    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
+    pub engine: EngineName,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
     /// $1, $2 and so on.
     #[arg(value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub arguments: Vec<String>,
+}
+
+/// `--engine`.
+#[derive(clap::ValueEnum, Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EngineName {
+    /// In the kernel.
+    #[default]
+    Kernel,
+    /// Inside the process.
+    Process,
+    /// Inside the process if all of the script can run there.
+    Auto,
+}
+
+impl From<EngineName> for dwell_trace::Engine {
+    fn from(name: EngineName) -> Self {
+        match name {
+            EngineName::Kernel => Self::Kernel,
+            EngineName::Process => Self::Process,
+            EngineName::Auto => Self::Auto,
+        }
+    }
 }
 
 impl TraceArgs {

@@ -130,7 +130,11 @@ fn execute(
     let Compiled {
         script, options, ..
     } = compiled;
-    let mut session = Session::new(script, &settings(options), &mut Vec::new())
+    let settings = Settings {
+        engine: args.engine.into(),
+        ..settings(options)
+    };
+    let mut session = Session::new(script, &settings, &mut Vec::new())
         .with_context(|| format!("failed to enable {}", names(sources)))?;
     if args.list {
         list(&session);
@@ -198,6 +202,7 @@ fn settings(options: &Options) -> Settings {
         limits,
         buffer: buffer.next_power_of_two(),
         may_match_nothing: options.flag("zdefs"),
+        ..default
     }
 }
 

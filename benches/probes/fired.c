@@ -1,0 +1,41 @@
+/* What a probe costs each time it fires: told a number of calls on standard input, calls a function so often in
+ * each of several batches, and answers with the ns per call of the shortest batch. */
+#include <stdio.h>
+#include <time.h>
+
+#define BATCHES 15
+
+__attribute__((noinline, noclone)) long hit(long n)
+{
+	__asm__ volatile("" ::: "memory");
+	return n * 3 - 1;
+}
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+int main(void)
+{
+	long calls;
+	volatile long sum = 0;
+	puts("ready");
+	fflush(stdout);
+	while (scanf("%ld", &calls) == 1) {
+		double shortest = 1e18;
+		for (int batch = 0; batch < BATCHES; batch++) {
+			double begin = now();
+			for (long n = 0; n < calls; n++)
+				sum += hit(n & 1023);
+			double took = (now() - begin) / (double)calls;
+			if (took < shortest)
+				shortest = took;
+		}
+		printf("%.2f\n", shortest);
+		fflush(stdout);
+	}
+	return 0;
+}

@@ -1,0 +1,170 @@
+//! The engine that runs programs inside the target, as native code at patched places.
+//!
+//! All that a script keeps lies in one piece of memory that the target and we have mapped. What does not belong to
+//! a place in the code (BEGIN, END, tick) runs here, as the same code on the same memory.
+mod clock;
+mod code;
+mod local;
+mod memory;
+mod places;
+mod records;
+mod sums;
+
+use crate::error::TraceError;
+use crate::maps::Drops;
+use crate::probes::At;
+use clock::TimeKeeper;
+use code::Block;
+use dwell_abi::program::{Program, Store};
+use dwell_patch::Attachment;
+use dwell_patch::process::State;
+use dwell_script::codegen::{Generator, MEMORY, Site};
+use dwell_script::schema::{AggregationId, Row};
+use local::Local;
+use memory::{Memory, OWN_LEN, Shape};
+use records::Reader;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use sums::Removed;
+
+/// A program, and the probes it is for.
+#[derive(Clone)]
+pub(crate) struct Made {
+    pub(crate) site: Site,
+    pub(crate) program: Program,
+    pub(crate) members: Vec<(u32, At)>,
+}
+
+/// A script at work inside a process.
+pub(crate) struct Inside {
+    // Nothing may run any more when the memory goes.
+    attachment: Option<Attachment>,
+    local: Local,
+    memory: Memory,
+    shape: Shape,
+    time: TimeKeeper,
+    reader: Reader,
+    removed: Removed,
+}
+
+/// The script cannot run inside: why, and what can be done.
+pub(crate) fn refuse(why: impl std::fmt::Display) -> TraceError {
+    TraceError::NotInside(why.to_string())
+}
+
+impl Inside {
+    /// Patches the process. Programs do not run yet.
+    pub(crate) fn new(
+        made: &[Made],
+        stores: &[Store],
+        initial: &[u8],
+        ring_bytes: u32,
+    ) -> Result<Inside, TraceError> {
+        let pid = places::process(made)?;
+        places::check_machine(pid)?;
+        let time = TimeKeeper::begin();
+        let shape = Shape::new(stores, ring_bytes);
+        let block = Block::new(made, &shape)?;
+        let probes = places::probes(pid, made, &block)?;
+        let state = State {
+            own_len: OWN_LEN,
+            shared_len: shape.len,
+            head: vec![0; 8],
+            is_common: true,
+        };
+        let attachment =
+            Attachment::with_programs(pid as i32, &probes, &state, Some(&block)).map_err(refuse)?;
+        places::check_spots(&attachment, &probes)?;
+        let shared = attachment.share_state(0).map_err(refuse)?;
+        let memory = Memory::map(&shared, shape.len).map_err(refuse)?;
+        shape.fill(&memory, pid);
+        memory.write(shape.memory(MEMORY), initial);
+        let local = Local::new(made, &shape, &memory)?;
+        let reader = Reader::default();
+        Ok(Inside {
+            attachment: Some(attachment),
+            local,
+            memory,
+            shape,
+            time,
+            reader,
+            removed: Removed::default(),
+        })
+    }
+
+    /// Sets an entry of a table.
+    pub(crate) fn set(&self, store: u32, key: &[u8], value: &[u8]) {
+        sums::set(&self.memory, &self.shape, store, key, value);
+    }
+
+    /// Runs BEGIN and lets the programs run.
+    pub(crate) fn start(&mut self) -> Result<(), TraceError> {
+        self.time.set(self.memory.state());
+        self.local.run(Site::Begin);
+        self.local.start_ticks();
+        let attachment = self.attachment.as_ref().expect("it was not stopped");
+        attachment.write_state(0, 0, &[1]).map_err(refuse)
+    }
+
+    /// Gives the process its code back and runs END.
+    pub(crate) fn stop(&mut self) -> Result<(), TraceError> {
+        self.time.set(self.memory.state());
+        if let Some(attachment) = self.attachment.take() {
+            // A process that has ended runs nothing.
+            let _ = attachment.write_state(0, 0, &[0]);
+            attachment.detach().map_err(refuse)?;
+        }
+        self.local.run(Site::End);
+        self.reader.abandon();
+        Ok(())
+    }
+
+    /// Waits for a record that is urgent, and meanwhile runs what is due.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> bool {
+        let end = Instant::now() + timeout;
+        loop {
+            self.time.adjust(self.memory.state());
+            let next = self.local.run_ticks().map_or(end, |next| next.min(end));
+            let now = Instant::now();
+            if self.is_urgent() || now >= end {
+                return self.is_urgent();
+            }
+            records::sleep(&self.memory.state().ring.urgent, next - now);
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        self.memory.state().ring.urgent.load(Ordering::Acquire) != 0
+    }
+
+    /// Gives the records that are complete, oldest first.
+    pub(crate) fn drain(&mut self, take: &mut dyn FnMut(&[u8])) {
+        self.reader.drain(&self.memory, take);
+    }
+
+    pub(crate) fn rows(
+        &self,
+        generator: &Generator<'_>,
+        store: u32,
+        aggregation: AggregationId,
+    ) -> Vec<Row> {
+        let mut parts = Vec::new();
+        sums::each(&self.memory, &self.shape, store, &mut |key, value| {
+            parts.extend(generator.row(aggregation, key, value));
+        });
+        parts
+    }
+
+    /// Forgets a key of sums.
+    pub(crate) fn remove(&mut self, store: u32, keys: &[Vec<u8>]) {
+        self.removed.remove(&self.memory, &self.shape, store, keys);
+    }
+
+    pub(crate) fn drops(&self) -> Drops {
+        let at = self.shape.memory(MEMORY);
+        let word = |word: u32| self.memory.word(at + u64::from(word));
+        let mut drops = Drops::read(word);
+        drops.errors += self.reader.lost();
+        drops
+    }
+}
