@@ -61,6 +61,7 @@ test_needs() {
     command_from musl-gcc musl-tools
     command_from go golang-go
     command_from gdb gdb
+    command_from dwz dwz
     command_from bpftrace bpftrace
     library systemtap-sdt-dev
     command_from eu-stack elfutils
