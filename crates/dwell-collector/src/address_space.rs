@@ -1,10 +1,8 @@
 //! What is mapped executable where in a process.
-use crate::mapped_file::parse_device;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
 use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER};
 use std::collections::BTreeMap;
-use std::fs;
 use std::ops::Range;
 
 /// One executable mapping.
@@ -30,46 +28,36 @@ pub struct AddressSpace {
     hidden: Vec<Range<u64>>,
 }
 
-/// A line of `/proc/PID/maps` that is executable.
-pub fn parse_maps_line(line: &str) -> Option<MapEvent> {
-    let mut fields = line.splitn(6, ' ');
-    let (start, end) = fields.next()?.split_once('-')?;
-    let permissions = fields.next()?;
-    let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-    let device = parse_device(fields.next()?)?;
-    let inode = fields.next()?.parse().ok()?;
-    let path = fields.next().unwrap_or("").trim();
-    let (start, end) = (
-        u64::from_str_radix(start, 16).ok()?,
-        u64::from_str_radix(end, 16).ok()?,
-    );
+/// A mapping of code that was there before.
+fn mapped_before(pid: u32, mapping: dwell_maps::Mapping) -> Option<MapEvent> {
     // The page of old system calls lies in the kernel's half, which the kernel side's search does not expect; code
     // there is emulated and keeps no frame.
-    let in_kernel = start >> 63 != 0;
-    if permissions.as_bytes().get(2) != Some(&b'x') || end <= start || in_kernel {
+    let in_kernel = mapping.start >> 63 != 0;
+    if !mapping.executable || in_kernel {
         return None;
     }
-    let path = path.strip_suffix(" (deleted)").unwrap_or(path);
-    let path = if path.is_empty() { "//anon" } else { path };
+    let path = match mapping.file() {
+        "" => "//anon",
+        path => path,
+    };
     Some(MapEvent {
         time: 0,
-        pid: 0,
-        start,
-        end,
-        file_offset,
-        device,
-        inode,
+        pid,
+        start: mapping.start,
+        end: mapping.end,
+        file_offset: mapping.file_offset,
+        device: mapping.device,
+        inode: mapping.inode,
         path: path.into(),
     })
 }
 
 /// The executable mappings of a process now.
 pub fn read_maps(pid: u32) -> Vec<MapEvent> {
-    let text = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    text.lines()
-        .filter_map(parse_maps_line)
-        .map(|m| MapEvent { pid, ..m })
+    let mapped = dwell_maps::read(pid).unwrap_or_default();
+    mapped
+        .into_iter()
+        .filter_map(|mapping| mapped_before(pid, mapping))
         .collect()
 }
 
@@ -237,28 +225,21 @@ mod tests {
     }
 
     #[test]
-    fn maps_lines() {
-        let line =
-            "7f00-8000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
-        let event = parse_maps_line(line).expect("executable");
+    fn code_that_was_there_before() {
+        let before = |line| mapped_before(7, dwell_maps::Mapping::parse(line).expect("a line"));
+        let event = before("7f00-8000 r-xp 00001000 fe:00 1234     /usr/lib/a b.so (deleted)");
+        let event = event.expect("executable");
+        assert_eq!((event.pid, event.start, event.end), (7, 0x7f00, 0x8000));
         assert_eq!(
-            (
-                event.start,
-                event.end,
-                event.file_offset,
-                event.path.as_str()
-            ),
-            (0x7f00, 0x8000, 0x1000, "/usr/lib/a b.so")
+            (event.file_offset, event.path.as_str()),
+            (0x1000, "/usr/lib/a b.so")
         );
-        assert!(parse_maps_line("7f00-8000 rw-p 00001000 fe:00 1234 /x").is_none());
+        assert_eq!(before("7f00-8000 rw-p 00001000 fe:00 1234 /x"), None);
+        let nameless = before("7f00-8000 r-xp 0 00:00 0").expect("executable");
+        assert_eq!(nameless.path, "//anon");
         assert_eq!(
-            parse_maps_line("7f00-8000 r-xp 0 00:00 0").map(|m| m.path),
-            Some("//anon".into())
+            before("ffffffffff600000-ffffffffff601000 --xp 0 00:00 0    [vsyscall]"),
+            None
         );
-        let old_calls = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0    [vsyscall]";
-        assert!(parse_maps_line(old_calls).is_none());
-        for hostile in ["", "-", "a-b", "ffff-1 r-xp 0 0 0 x", "zz-1 r-xp", "1-2 x"] {
-            assert!(parse_maps_line(hostile).is_none());
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! Opens the file of a mapping, and no other: a path may lead elsewhere by now.
 use crate::machine;
 use crate::perf::MapEvent;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,7 +18,7 @@ pub fn open_mapped(event: &MapEvent) -> Option<File> {
         ..
     } = event;
     // Something else may be mapped there by now.
-    let by_mapping = open(&format!("/proc/{pid}/map_files/{start:x}-{end:x}"));
+    let by_mapping = open(&dwell_maps::link(*pid, *start..*end));
     if let Some(file) = by_mapping.filter(|f| f.metadata().is_ok_and(|m| m.ino() == event.inode)) {
         return Some(file);
     }
@@ -68,36 +68,18 @@ fn mapped_identity(file: &File) -> io::Result<(u64, u64)> {
     if base == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    let maps = fs::read("/proc/self/maps");
+    let mapped = dwell_maps::read(std::process::id());
     // SAFETY: exactly what was mapped above, and nothing refers to it.
     unsafe { libc::munmap(base, PAGE) };
-    let start = format!("{:x}-", base as usize);
-    let maps = maps?;
-    let maps = String::from_utf8_lossy(&maps);
-    maps.lines()
-        .find(|line| line.starts_with(&start))
-        .and_then(identity_in_maps)
+    let ours = mapped?.into_iter().find(|m| m.start == base as u64);
+    ours.map(|m| (m.device, m.inode))
         .ok_or_else(|| io::ErrorKind::NotFound.into())
-}
-
-/// Device and inode in a line of `/proc/PID/maps`.
-fn identity_in_maps(line: &str) -> Option<(u64, u64)> {
-    let mut fields = line.split_ascii_whitespace().skip(3);
-    Some((parse_device(fields.next()?)?, fields.next()?.parse().ok()?))
-}
-
-/// A device number written as `MAJOR:MINOR`, in hex.
-pub fn parse_device(text: &str) -> Option<u64> {
-    let (major, minor) = text.split_once(':')?;
-    Some(libc::makedev(
-        u32::from_str_radix(major, 16).ok()?,
-        u32::from_str_radix(minor, 16).ok()?,
-    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     /// A process that is gone had mapped this.
     fn gone(path: &std::path::Path) -> MapEvent {
@@ -162,11 +144,14 @@ mod tests {
     #[test]
     fn identity_of_our_own_program() {
         let exe = File::open("/proc/self/exe").expect("open");
-        let maps = fs::read_to_string("/proc/self/maps").expect("maps");
-        let line = maps.lines().next().expect("our program comes first");
+        let first = dwell_maps::read(std::process::id())
+            .expect("maps")
+            .remove(0);
         let found = mapped_identity(&exe).expect("mapped");
-        assert_eq!(Some(found), identity_in_maps(line));
-        assert_eq!(parse_device("fe:00"), Some(libc::makedev(0xfe, 0)));
-        assert_eq!(parse_device("fe"), None);
+        assert_eq!(
+            found,
+            (first.device, first.inode),
+            "our program comes first"
+        );
     }
 }

@@ -3,7 +3,7 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use dwell_elf::ElfFile;
 use dwell_symbols::{Options, Symbolizer};
@@ -37,17 +37,22 @@ pub(crate) struct Module {
 impl Process {
     /// Reads what a process has mapped. Files are read when something in them is asked for.
     pub fn read(pid: u32) -> io::Result<Process> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let program = fs::read_link(format!("/proc/{pid}/exe"))?;
         let mut modules: Vec<Module> = Vec::new();
-        for line in maps.lines() {
-            let Some(mut module) = mapped(pid, line) else {
+        for mapping in dwell_maps::read(pid)? {
+            let is_known = modules.iter().any(|known| known.path == mapping.path);
+            if !mapping.executable || mapping.inode == 0 || is_known {
                 continue;
-            };
-            module.is_program = program.as_os_str() == module.path.as_str();
-            if modules.iter().all(|known| known.path != module.path) {
-                modules.push(module);
             }
+            modules.push(Module {
+                name: mapping.file_name().to_owned(),
+                is_program: program.as_os_str() == mapping.path.as_str(),
+                pid,
+                reached_by: mapping.link(pid).into(),
+                mapped: (mapping.start, mapping.file_offset),
+                files: OnceCell::new(),
+                path: mapping.path,
+            });
         }
         modules.sort_by_key(|module| !module.is_program);
         Ok(Process { pid, modules })
@@ -108,28 +113,4 @@ impl Module {
         let stem = self.name.split(".so").next().unwrap_or_default();
         name == self.name || name == stem || (self.is_program && name == "a.out")
     }
-}
-
-/// The file of a line of `/proc/PID/maps`, if code of it is mapped there.
-fn mapped(pid: u32, line: &str) -> Option<Module> {
-    let mut words = line.splitn(6, ' ');
-    let (range, flags, offset) = (words.next()?, words.next()?, words.next()?);
-    let (_device, inode) = (words.next()?, words.next()?);
-    let path = words.next()?.trim_start();
-    if !flags.contains('x') || inode == "0" {
-        return None;
-    }
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let (start, end) = range.split_once('-')?;
-    let (start, end) = (hex(start)?, hex(end)?);
-    Some(Module {
-        name: Path::new(path).file_name()?.to_string_lossy().into_owned(),
-        path: path.to_owned(),
-        is_program: false,
-        pid,
-        // Without the zeros that the line may have in front.
-        reached_by: format!("/proc/{pid}/map_files/{start:x}-{end:x}").into(),
-        mapped: (start, hex(offset)?),
-        files: OnceCell::new(),
-    })
 }

@@ -14,6 +14,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-symbols", 1),
     ("dwell-collector", 1),
     ("dwell-patch", 1),
+    ("dwell-maps", 0),
     ("dwell-analysis", 1),
     ("dwell-spin", 1),
     ("dwell-script", 1),

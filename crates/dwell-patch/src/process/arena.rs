@@ -195,12 +195,8 @@ mod tests {
         Mapping {
             start,
             end,
-            executable: false,
-            writable: false,
-            file_offset: 0,
-            device: String::new(),
-            inode: 0,
             path: path.into(),
+            ..Mapping::default()
         }
     }
 

@@ -207,7 +207,7 @@ impl Attachment {
     pub fn share_state(&self, arena: usize) -> io::Result<File> {
         let state = self.states.get(arena).ok_or(io::ErrorKind::NotFound)?;
         let (start, end) = state.shared_at;
-        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.space.pid);
+        let link = dwell_maps::link(self.space.pid as u32, start..end);
         OpenOptions::new().read(true).write(true).open(link)
     }
 
@@ -431,7 +431,7 @@ impl Attachment {
     /// The memory that a state shares with us; none where there is none, or we may not.
     fn open_shared(&self, address: u64, layout: &Layout) -> Option<File> {
         let (start, end) = (address + layout.shared, address + layout.owner());
-        let link = format!("/proc/{}/map_files/{start:x}-{end:x}", self.space.pid);
+        let link = dwell_maps::link(self.space.pid as u32, start..end);
         OpenOptions::new().read(true).open(link).ok()
     }
 

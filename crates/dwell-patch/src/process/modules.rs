@@ -69,9 +69,9 @@ impl Module {
         is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<Module>, PatchError> {
         let mut modules: Vec<Module> = Vec::new();
-        let mut seen: Vec<(u64, &str, u64)> = Vec::new();
+        let mut seen: Vec<(u64, u64, u64)> = Vec::new();
         for mapping in mappings.iter().filter(|m| m.executable && m.inode != 0) {
-            if !is_wanted(path_of(mapping)) {
+            if !is_wanted(mapping.file()) {
                 continue;
             }
             // A file that cannot be opened or parsed (a device, a font) holds no functions.
@@ -89,7 +89,7 @@ impl Module {
             else {
                 continue;
             };
-            let identity = (mapping.inode, mapping.device.as_str(), bias);
+            let identity = (mapping.inode, mapping.device, bias);
             match seen.iter().position(|s| *s == identity) {
                 Some(known) => {
                     let code = &mut modules[known].code;
@@ -98,7 +98,7 @@ impl Module {
                 }
                 None => {
                     seen.push(identity);
-                    let path = path_of(mapping).to_owned();
+                    let path = mapping.file().to_owned();
                     modules.push(Module {
                         path,
                         bias,
@@ -163,11 +163,4 @@ impl Module {
         }
         requests
     }
-}
-
-fn path_of(mapping: &Mapping) -> &str {
-    mapping
-        .path
-        .strip_suffix(" (deleted)")
-        .unwrap_or(&mapping.path)
 }

@@ -17,7 +17,7 @@ pub(super) struct Owner {
 impl Owner {
     /// Takes the word at the start of a shared page of the target.
     pub fn hold(space: &Space, page: u64, len: u64) -> io::Result<Owner> {
-        let link = format!("/proc/{}/map_files/{page:x}-{:x}", space.pid, page + len);
+        let link = dwell_maps::link(space.pid as u32, page..page + len);
         let file = OpenOptions::new().read(true).write(true).open(link)?;
         // SAFETY: the page is made for this; both sides use its first word atomically only.
         let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }?;

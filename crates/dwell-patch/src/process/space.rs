@@ -1,47 +1,10 @@
 //! The memory of a process: what is mapped where, and its bytes.
 use super::PatchError;
+pub(super) use dwell_maps::Mapping;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-
-/// A line of `/proc/PID/maps`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mapping {
-    pub start: u64,
-    pub end: u64,
-    pub executable: bool,
-    pub writable: bool,
-    pub file_offset: u64,
-    pub device: String,
-    pub inode: u64,
-    pub path: String,
-}
-
-impl Mapping {
-    pub fn contains(&self, address: u64) -> bool {
-        (self.start..self.end).contains(&address)
-    }
-
-    fn parse(line: &str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
-        let (start, end) = fields.next()?.split_once('-')?;
-        let permissions = fields.next()?;
-        let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
-        let device = fields.next()?.to_owned();
-        let inode = fields.next()?.parse().ok()?;
-        Some(Mapping {
-            start: u64::from_str_radix(start, 16).ok()?,
-            end: u64::from_str_radix(end, 16).ok()?,
-            executable: permissions.as_bytes().get(2) == Some(&b'x'),
-            writable: permissions.as_bytes().get(1) == Some(&b'w'),
-            file_offset,
-            device,
-            inode,
-            path: fields.next().unwrap_or_default().trim_start().to_owned(),
-        })
-    }
-}
 
 /// The threads of a process that have not ended.
 pub(super) fn threads(pid: i32) -> Result<Vec<i32>, PatchError> {
@@ -90,20 +53,13 @@ impl Space {
     /// What is mapped, by address.
     pub fn mappings(&self) -> Result<Vec<Mapping>, PatchError> {
         let path = Self::folder(self.pid)?.join("maps");
-        let bytes = fs::read(path).map_err(|_| PatchError::Ended(self.pid))?;
-        Ok(String::from_utf8_lossy(&bytes)
-            .lines()
-            .filter_map(Mapping::parse)
-            .collect())
+        dwell_maps::read_file(&path).map_err(|_| PatchError::Ended(self.pid))
     }
 
     /// A file that is mapped, also when it was deleted or lies in another mount namespace.
     pub fn open_mapped(&self, mapping: &Mapping) -> io::Result<File> {
-        let link = format!(
-            "/proc/{}/map_files/{:x}-{:x}",
-            self.pid, mapping.start, mapping.end
-        );
-        File::open(link).or_else(|_| File::open(format!("/proc/{}/root{}", self.pid, mapping.path)))
+        File::open(mapping.link(self.pid as u32))
+            .or_else(|_| File::open(format!("/proc/{}/root{}", self.pid, mapping.path)))
     }
 
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {

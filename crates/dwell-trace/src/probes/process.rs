@@ -30,31 +30,22 @@ pub struct Module {
 impl Process {
     /// Reads what a process has mapped.
     pub fn read(pid: u32) -> io::Result<Process> {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
         let program = fs::read_link(format!("/proc/{pid}/exe"))?;
         let mut modules: Vec<Module> = Vec::new();
         let mut seen = Vec::new();
-        for line in maps.lines() {
-            let Some(mapping) = Mapping::parse(line).filter(|m| m.executable && m.inode != "0")
-            else {
-                continue;
-            };
-            if seen.contains(&(mapping.device, mapping.inode)) {
+        for mapping in dwell_maps::read(pid)? {
+            let file = (mapping.device, mapping.inode);
+            if !mapping.executable || mapping.inode == 0 || seen.contains(&file) {
                 continue;
             }
-            seen.push((mapping.device, mapping.inode));
-            // Its name is without the zeros that low addresses have in front here.
-            let (start, end) = mapping.range.split_once('-').unwrap_or_default();
-            let plain = |address: &str| address.trim_start_matches('0').to_owned();
-            let reached_by = format!("/proc/{pid}/map_files/{}-{}", plain(start), plain(end));
+            seen.push(file);
+            let reached_by = mapping.link(pid);
             if let Some(data) = mapped(&reached_by) {
-                let is_program = program.as_os_str() == mapping.path;
-                let name = mapping.path.rsplit('/').next().unwrap_or_default().into();
                 modules.push(Module {
-                    name,
-                    is_program,
+                    name: mapping.file_name().into(),
+                    is_program: program.as_os_str() == mapping.path.as_str(),
                     reached_by: reached_by.into(),
-                    mapped: mapping.place(),
+                    mapped: Some((mapping.start, mapping.file_offset)),
                     data,
                 });
             }
@@ -118,39 +109,6 @@ fn mapped(path: &str) -> Option<Mmap> {
     let file = File::open(path).ok()?;
     // SAFETY: the file is one that the target runs; who rewrites such a file in place breaks the target as well.
     unsafe { Mmap::map(&file) }.ok()
-}
-
-/// A line of `/proc/PID/maps`.
-struct Mapping<'a> {
-    range: &'a str,
-    executable: bool,
-    offset: &'a str,
-    device: &'a str,
-    inode: &'a str,
-    path: &'a str,
-}
-
-impl<'a> Mapping<'a> {
-    fn parse(line: &'a str) -> Option<Self> {
-        let mut words = line.splitn(6, ' ');
-        let (range, flags, offset) = (words.next()?, words.next()?, words.next()?);
-        let (device, inode) = (words.next()?, words.next()?);
-        let path = words.next().unwrap_or_default().trim_start();
-        Some(Mapping {
-            range,
-            executable: flags.contains('x'),
-            offset,
-            device,
-            inode,
-            path,
-        })
-    }
-
-    /// The address, and the place in the file.
-    fn place(&self) -> Option<(u64, u64)> {
-        let number = |text| u64::from_str_radix(text, 16).ok();
-        Some((number(self.range.split_once('-')?.0)?, number(self.offset)?))
-    }
 }
 
 #[cfg(test)]

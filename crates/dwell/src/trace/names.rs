@@ -1,5 +1,6 @@
 //! What addresses and probes are called, for the printer.
 use dwell_elf::ElfFile;
+use dwell_maps::Mapping;
 use dwell_script::output::{LocalTime, Names, Place};
 use dwell_script::schema::ProbeName;
 use dwell_symbols::demangle;
@@ -23,16 +24,7 @@ type KernelSymbol = (u64, Box<str>, Box<str>);
 pub struct Kept {
     kernel: Option<Vec<KernelSymbol>>,
     processes: HashMap<u32, Vec<Mapping>>,
-    files: HashMap<Box<str>, File>,
-}
-
-/// Code of a file in a process.
-struct Mapping {
-    start: u64,
-    end: u64,
-    offset: u64,
-    file: Box<str>,
-    path: Box<str>,
+    files: HashMap<String, File>,
 }
 
 /// Functions of a file.
@@ -47,13 +39,13 @@ struct File {
 impl Kept {
     /// Reads a process' mappings, while it is there.
     pub fn read_process(&mut self, pid: u32) {
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-        let mappings: Vec<Mapping> = maps.lines().filter_map(|line| mapping(pid, line)).collect();
+        let mut mappings = dwell_maps::read(pid).unwrap_or_default();
+        mappings.retain(|m| m.executable && !m.path.is_empty());
         for mapping in &mappings {
             if !self.files.contains_key(&mapping.path) {
-                let file = fs::read(&*mapping.file).ok().map(|data| functions(&data));
-                self.files
-                    .insert(mapping.path.clone(), file.unwrap_or_default());
+                let data = fs::read(mapping.link(pid)).ok();
+                let file = data.map(|data| functions(&data)).unwrap_or_default();
+                self.files.insert(mapping.path.clone(), file);
             }
         }
         if !mappings.is_empty() {
@@ -63,11 +55,9 @@ impl Kept {
 
     fn find(&self, pid: u32, address: u64) -> Option<Place> {
         let mappings = self.processes.get(&pid)?;
-        let mapping = mappings
-            .iter()
-            .find(|m| (m.start..m.end).contains(&address))?;
-        let offset = address - mapping.start + mapping.offset;
-        let module = mapping.path.rsplit('/').next().map(Box::from);
+        let mapping = mappings.iter().find(|m| m.contains(address))?;
+        let offset = address - mapping.start + mapping.file_offset;
+        let module = Some(mapping.file_name().into());
         let symbol = self
             .files
             .get(&mapping.path)
@@ -75,7 +65,7 @@ impl Kept {
         let first = mappings
             .iter()
             .find(|m| m.path == mapping.path)
-            .map_or(mapping.start, |m| m.start - m.offset);
+            .map_or(mapping.start, |m| m.start - m.file_offset);
         Some(Place {
             module,
             module_offset: address - first,
@@ -108,24 +98,6 @@ impl File {
         let inside = address - start < (*size).max(1);
         inside.then(|| (demangle(name).into(), address - start))
     }
-}
-
-fn mapping(pid: u32, line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (range, flags, offset) = (words.next()?, words.next()?, words.next()?);
-    let path = words.nth(2)?.trim_start();
-    if !flags.contains('x') || path.is_empty() {
-        return None;
-    }
-    let (start, end) = range.split_once('-')?;
-    let number = |text| u64::from_str_radix(text, 16).ok();
-    Some(Mapping {
-        start: number(start)?,
-        end: number(end)?,
-        offset: number(offset)?,
-        file: format!("/proc/{pid}/map_files/{range}").into(),
-        path: path.into(),
-    })
 }
 
 fn functions(data: &[u8]) -> File {

@@ -1,0 +1,145 @@
+//! What a process has mapped where, as the kernel's `/proc/PID/maps` tells it.
+#![forbid(unsafe_code)]
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+/// A line of `/proc/PID/maps`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mapping {
+    /// First actual address.
+    pub start: u64,
+    /// First actual address past the end.
+    pub end: u64,
+    /// Whether code can run there.
+    pub executable: bool,
+    /// Whether the process can write there.
+    pub writable: bool,
+    /// Offset in the file, bytes.
+    pub file_offset: u64,
+    /// Device of the file's file system, as in `st_dev`; 0 when there is no file. On some file systems (btrfs, overlays)
+    /// it is not that of stat(2).
+    pub device: u64,
+    /// Inode of the file, 0 when there is none.
+    pub inode: u64,
+    /// Path as the process sees it, with ` (deleted)` behind it if it was; a name in brackets, or nothing, for memory
+    /// without a file.
+    pub path: String,
+}
+
+impl Mapping {
+    /// Reads a line. None for what is not one.
+    pub fn parse(line: &str) -> Option<Mapping> {
+        let hex = |text| u64::from_str_radix(text, 16).ok();
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let permissions = fields.next()?.as_bytes();
+        let file_offset = hex(fields.next()?)?;
+        let device = device(fields.next()?)?;
+        let inode = fields.next()?.parse().ok()?;
+        let (start, end) = (hex(start)?, hex(end)?);
+        (start < end).then(|| Mapping {
+            start,
+            end,
+            executable: permissions.get(2) == Some(&b'x'),
+            writable: permissions.get(1) == Some(&b'w'),
+            file_offset,
+            device,
+            inode,
+            path: fields.next().unwrap_or_default().trim_start().to_owned(),
+        })
+    }
+
+    /// Whether an actual address lies in it.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+
+    /// The path without the remark that it was deleted.
+    pub fn file(&self) -> &str {
+        let path = self.path.strip_suffix(" (deleted)");
+        path.unwrap_or(&self.path)
+    }
+
+    /// The last part of [`Mapping::file`].
+    pub fn file_name(&self) -> &str {
+        self.file().rsplit('/').next().unwrap_or_default()
+    }
+
+    /// See [`link`].
+    pub fn link(&self, pid: u32) -> String {
+        link(pid, self.start..self.end)
+    }
+}
+
+/// A path that leads to the file a process has mapped at exactly these addresses, also when it was deleted or lies in
+/// another mount namespace. To open it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
+pub fn link(pid: u32, mapped: Range<u64>) -> String {
+    // Not with the zeros that low addresses have in front in `maps`.
+    format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end)
+}
+
+/// Everything a process has mapped now, by address. Empty for a kernel thread, and for a process whose first thread has
+/// ended.
+pub fn read(pid: u32) -> io::Result<Vec<Mapping>> {
+    read_file(Path::new(&format!("/proc/{pid}/maps")))
+}
+
+/// The same by the path of a `maps` file: any thread has one.
+pub fn read_file(maps: &Path) -> io::Result<Vec<Mapping>> {
+    let text = fs::read(maps)?;
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().filter_map(Mapping::parse).collect())
+}
+
+/// A device number written as `MAJOR:MINOR`, in hex.
+fn device(text: &str) -> Option<u64> {
+    let (major, minor) = text.split_once(':')?;
+    let hex = |text| u32::from_str_radix(text, 16).ok();
+    Some(libc::makedev(hex(major)?, hex(minor)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    #[test]
+    fn lines() {
+        let line = "00007f00-00008000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
+        let found = Mapping::parse(line).expect("a line");
+        assert_eq!((found.start, found.end), (0x7f00, 0x8000));
+        assert!(found.executable && !found.writable);
+        assert_eq!((found.file_offset, found.inode), (0x1000, 1234));
+        assert_eq!(found.device, libc::makedev(0xfe, 0));
+        assert_eq!(
+            (found.file(), found.file_name()),
+            ("/usr/lib/a b.so", "a b.so")
+        );
+        assert_eq!(found.link(7), "/proc/7/map_files/7f00-8000");
+        let nameless = Mapping::parse("7f00-8000 rw-p 0 00:00 0").expect("a line");
+        assert_eq!((nameless.path.as_str(), nameless.executable), ("", false));
+        for hostile in [
+            "",
+            "-",
+            "a-b",
+            "ffff-1 r-xp 0 0:0 0 x",
+            "zz-1 r-xp",
+            "1-2 x",
+            "1-2 r-xp 0 fe 0 x",
+        ] {
+            assert_eq!(Mapping::parse(hostile), None, "{hostile}");
+        }
+    }
+
+    #[test]
+    fn our_own_program() {
+        let all = read(std::process::id()).expect("we live");
+        let here = our_own_program as fn() as usize as u64;
+        let code = all.iter().find(|m| m.contains(here)).expect("our code");
+        let exe = fs::metadata("/proc/self/exe").expect("our program");
+        assert_eq!((code.executable, code.inode), (true, exe.ino()));
+        assert!(all.is_sorted_by_key(|m| m.start));
+    }
+}
