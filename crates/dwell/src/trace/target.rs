@@ -70,6 +70,16 @@ impl Target {
     }
 }
 
+impl Drop for Target {
+    /// A command that never began is not wanted: the script was refused.
+    fn drop(&mut self) {
+        if let (Some(launched), Some(_)) = (&self.launched, &self.held) {
+            // SAFETY: it is our child, which nobody has waited for.
+            unsafe { libc::kill(launched.pid as libc::pid_t, libc::SIGKILL) };
+        }
+    }
+}
+
 /// A descriptor of a process.
 fn open_process(pid: u32) -> std::io::Result<OwnedFd> {
     // SAFETY: pidfd_open takes two integers.
