@@ -7,7 +7,6 @@ use std::ffi::OsString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// Processes with which the script ends.
-#[derive(Default)]
 pub struct Target {
     launched: Option<Launched>,
     held: Option<Held>,
@@ -23,8 +22,10 @@ impl Target {
             return Target::launch(command);
         }
         let mut target = Target {
+            launched: None,
+            held: None,
+            attached: Vec::new(),
             pid: args.pid.first().copied(),
-            ..Target::default()
         };
         for pid in &args.pid {
             let opened = open_process(*pid);
