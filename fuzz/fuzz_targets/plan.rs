@@ -35,6 +35,7 @@ fuzz_target!(|data: &[u8]| {
             stride: 64,
             stripe_bits: 4,
             agent: 0x12_0000,
+            programs: 0x13_0000,
         };
         if let Ok(stub) = assemble(window, 0, 0x20_0000, hook) {
             assert!(stub.bytes.len() <= dwell_patch::plan::longest_stub(window));
