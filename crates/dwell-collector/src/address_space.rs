@@ -26,6 +26,7 @@ pub struct AddressSpace {
     mapped: BTreeMap<u64, Mapped>,
     /// What the kernel side shall not unwind.
     hidden: Vec<Range<u64>>,
+    version: u32,
 }
 
 /// A mapping of code that was there before.
@@ -64,6 +65,7 @@ pub fn read_maps(pid: u32) -> Vec<MapEvent> {
 impl AddressSpace {
     /// Maps `start..` anew; what was there before is cut away.
     pub fn insert(&mut self, start: u64, new: Mapped) {
+        self.version += 1;
         let overlapping: Vec<u64> = self
             .mapped
             .range(..new.end)
@@ -92,6 +94,11 @@ impl AddressSpace {
         self.mapped.insert(start, new);
     }
 
+    /// Changes whenever something else is mapped.
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
     /// True when exactly this is mapped there already.
     pub fn has(&self, event: &MapEvent) -> bool {
         let found = self.mapped.get(&event.start);
@@ -114,12 +121,14 @@ impl AddressSpace {
     /// Forgets what was mapped before an exec. The new program's mappings are older than the
     /// kernel's report of the exec, but not than the process' new name.
     pub fn clear_before(&mut self, time: u64) {
+        self.version += 1;
         self.hidden.clear();
         self.mapped.retain(|_, m| m.time >= time);
     }
 
     /// Hides code from the kernel side, whose stacks end there: a copy comes instead.
     pub fn hide(&mut self, ranges: &[Range<u64>]) {
+        self.version += 1;
         self.hidden.extend_from_slice(ranges);
     }
 

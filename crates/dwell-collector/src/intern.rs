@@ -66,15 +66,15 @@ impl Interner {
     }
 
     /// The number of a stack: frames outermost first, and why its user part ends.
-    pub fn stack(&mut self, frames: Vec<u32>, end: &'static str) -> u32 {
-        if let Some(&known) = self.stacks.get(&StackKey(&frames, end)) {
+    pub fn stack(&mut self, frames: &[u32], end: &'static str) -> u32 {
+        if let Some(&known) = self.stacks.get(&StackKey(frames, end)) {
             return known;
         }
         let stack = self.stacks.len() as u32;
-        self.stacks.insert((frames.as_slice().into(), end), stack);
+        self.stacks.insert((frames.into(), end), stack);
         self.new_stacks.push(StackRow {
             stack,
-            frames,
+            frames: frames.to_vec(),
             end: end.into(),
         });
         stack
@@ -112,9 +112,9 @@ mod tests {
         let a = interner.frame(Place::Kernel(1));
         let b = interner.frame(Place::Kernel(2));
         assert_eq!(interner.frame(Place::Kernel(1)), a);
-        let s = interner.stack(vec![a, b], "complete");
-        assert_eq!(interner.stack(vec![a, b], "complete"), s);
-        assert_ne!(interner.stack(vec![a, b], "loop"), s);
+        let s = interner.stack(&[a, b], "complete");
+        assert_eq!(interner.stack(&[a, b], "complete"), s);
+        assert_ne!(interner.stack(&[a, b], "loop"), s);
         assert_eq!(interner.new_stacks.len(), 2);
         assert_eq!(interner.take_frames(|_| FrameRow::default()).len(), 2);
         assert!(interner.take_frames(|_| FrameRow::default()).is_empty());

@@ -70,7 +70,7 @@ pub fn read(programs: &Programs, state: &mut State) -> Result<KernelLocks, Colle
             address: place.lock,
             kind: kind.to_owned(),
             access: access.to_owned(),
-            stack: stack.map(|pcs| state.kernel_stack(&pcs_of(&pcs))),
+            stack: stack.map(|pcs| state.kernel_stack(pcs_of(&pcs))),
             waits,
             waited_ns,
             max_ns,
@@ -105,10 +105,11 @@ fn words<const N: usize>(bytes: &[u8]) -> [u64; N] {
     std::array::from_fn(|_| words.next().unwrap_or(0))
 }
 
-fn pcs_of(bytes: &[u8]) -> Vec<u64> {
+/// The pcs of a stack of the kernel's; zeroes follow.
+fn pcs_of(bytes: &[u8]) -> &[u8] {
     let (chunks, _) = bytes.as_chunks::<8>();
-    let pcs = chunks.iter().map(|c| u64::from_ne_bytes(*c));
-    pcs.take_while(|&pc| pc != 0).collect()
+    let depth = chunks.iter().take_while(|c| **c != [0; 8]).count();
+    &bytes[..8 * depth]
 }
 
 /// Waits that ended, and those that found no room.

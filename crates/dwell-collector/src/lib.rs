@@ -26,6 +26,7 @@ mod options;
 mod outside;
 mod own_clock;
 mod own_code;
+mod parts;
 mod perf;
 mod poll;
 mod preload;

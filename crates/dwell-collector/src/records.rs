@@ -36,13 +36,18 @@ impl<'a> Trail<'a> {
     }
 
     /// Kernel pcs, leaf first.
-    pub fn kernel(&self) -> impl Iterator<Item = u64> + 'a {
-        words(self.kernel)
+    pub fn kernel(&self) -> &'a [u8] {
+        self.kernel
     }
 
     /// User pcs, leaf first.
     pub fn user(&self) -> impl Iterator<Item = u64> + 'a {
         words(self.user)
+    }
+
+    /// The same as bytes.
+    pub fn user_bytes(&self) -> &'a [u8] {
+        self.user
     }
 
     /// Registers and a copy of the stack from the stack pointer on.

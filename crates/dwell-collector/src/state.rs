@@ -6,6 +6,7 @@ use crate::kernel_code::KernelCode;
 use crate::kernel_marks::KernelMarks;
 use crate::modules::Modules;
 use crate::own_code::OwnCode;
+use crate::parts::Parts;
 use crate::processes::{Processes, hex};
 use crate::programs::Programs;
 use crate::records::Record;
@@ -32,6 +33,9 @@ pub struct State {
     pub modules: Modules,
     /// Frames and stacks.
     pub interner: Interner,
+    parts: Parts,
+    /// Where stacks are put together.
+    joined: Vec<u32>,
     /// Code that the kernel had for a while.
     pub kernel_code: KernelCode,
     /// What dwell has put into processes.
@@ -72,6 +76,8 @@ impl State {
             threads: Threads::default(),
             modules: Modules::default(),
             interner: Interner::default(),
+            parts: Parts::default(),
+            joined: Vec::new(),
             kernel_code: KernelCode::default(),
             own_code: OwnCode::default(),
             marks,

@@ -1,10 +1,11 @@
 //! Threads, their wait sites, and the waits whose stack is still on its way.
 use crate::futexes::{self, Futexes};
+use crate::parts::{KernelPart, UserPart};
 use crate::reasons;
 use dwell_abi::events::{SITE_SLOTS, SiteRecord, ThreadRecord, WaitRecord};
-use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SiteRow, SiteTimeRow, ThreadRow};
 use hashbrown::HashMap;
+use std::rc::Rc;
 
 /// What tells one wait site of a thread from another.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -62,38 +63,19 @@ impl From<&ThreadRecord> for SiteKey {
 pub struct OwedWait {
     /// The wait.
     pub record: WaitRecord,
-    /// Kernel pcs, leaf first.
-    pub kernel: Vec<u64>,
+    /// The kernel part of its stack.
+    pub kernel: Rc<KernelPart>,
     /// Who ended it.
     pub waker: Waker,
-}
-
-/// The user part of a stack.
-#[derive(Clone)]
-pub struct UserPart {
-    /// Frame numbers, outermost first.
-    pub frames: Vec<u32>,
-    /// Why it ends.
-    pub end: StackEnd,
-}
-
-impl UserPart {
-    /// There is none, and why.
-    pub fn none(end: StackEnd) -> Self {
-        UserPart {
-            frames: Vec::new(),
-            end,
-        }
-    }
 }
 
 /// A stack taken before a wait.
 #[derive(Clone)]
 pub struct EarlyStack {
     /// Its user part.
-    pub user: UserPart,
-    /// Its kernel part, leaf first; empty if that was not taken with it.
-    pub kernel: Vec<u64>,
+    pub user: Rc<UserPart>,
+    /// Its kernel part; empty if that was not taken with it.
+    pub kernel: Rc<KernelPart>,
 }
 
 /// Stacks that are known before a wait ends: that of a fork, those of waits that are often sampled, all where the
@@ -177,6 +159,8 @@ pub struct Thread {
     pub owed: Option<OwedWait>,
     /// Stacks taken before their wait.
     pub early: EarlyStacks,
+    /// The last stack of each of its sites.
+    pub at_site: HashMap<u32, u32>,
     /// The last waker whose stack was taken.
     pub waker: Waker,
     /// The wait in progress whose stack was read from outside already.
@@ -263,6 +247,7 @@ impl Threads {
             last: None,
             owed: None,
             early: EarlyStacks::default(),
+            at_site: HashMap::new(),
             waker: Waker::default(),
             open_wait_seen: None,
             open: None,

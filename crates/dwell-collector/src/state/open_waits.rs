@@ -49,8 +49,10 @@ impl State {
         self.threads
             .credit_open(thread, site, &last, blocked_ns, runnable_ns, closing);
         let user = last.site_flags & SITE_KTHREAD == 0;
+        let is_due = last.time >= last.next_cut;
+        let has_stack = self.threads.get(thread).at_site.contains_key(&site);
         let wanted = if closing {
-            last.time >= last.next_cut
+            is_due || !has_stack
         } else {
             duration >= LONG_NS && self.threads.get(thread).open_wait_seen != Some(last.wait)
         };
@@ -58,7 +60,7 @@ impl State {
             return;
         }
         self.threads.get_mut(thread).open_wait_seen = Some(last.wait);
-        let stack = self.stack_from_outside(thread, &last);
+        let stack = self.stack_from_outside(thread, site, &last);
         self.samples.push(SampleRow {
             time_ns: last.time,
             thread,
@@ -71,7 +73,7 @@ impl State {
             .into(),
             stack,
             site: Some(site),
-            weight_ns: if closing {
+            weight_ns: if closing && is_due {
                 sampling::weight(duration, self.period_ns)
             } else {
                 0
@@ -92,13 +94,18 @@ impl State {
         }
     }
 
-    fn stack_from_outside(&mut self, thread: u32, last: &ThreadRecord) -> u32 {
+    /// The stack of a wait in progress. If the thread was woken meanwhile, it is the last one of that site.
+    fn stack_from_outside(&mut self, thread: u32, site: u32, last: &ThreadRecord) -> u32 {
         let process = self.threads.get(thread).row.process;
         let space = &self.processes.get(process).space;
         let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid, last.tid);
-        let mut frames = Vec::new();
-        self.push_walked(process, &walked, &mut frames);
-        frames.reverse();
-        self.interner.stack(frames, walked.end.name())
+        let before = self.threads.get(thread).at_site.get(&site).copied();
+        if let (StackEnd::NotTaken, Some(before)) = (walked.end, before) {
+            return before;
+        }
+        let frames = self.walked_frames(process, &walked);
+        let stack = self.interner.stack(&frames, walked.end.name());
+        self.threads.get_mut(thread).at_site.insert(site, stack);
+        stack
     }
 }

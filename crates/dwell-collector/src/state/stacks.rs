@@ -4,12 +4,14 @@ use crate::address_space::AddressSpace;
 use crate::intern::Place;
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
+use crate::own_code::OwnCode;
+use crate::parts::{KernelPart, UserPart, View};
 use crate::processes::{Process, hex};
 use crate::records::Trail;
-use crate::threads::UserPart;
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{FrameRow, SampleRow, state};
+use std::rc::Rc;
 
 impl State {
     pub(super) fn running(&mut self, head: &StackRecord, trail: Trail<'_>) {
@@ -17,9 +19,9 @@ impl State {
             self.losses.orphans += 1;
             return;
         };
-        let kernel: Vec<u64> = trail.kernel().collect();
-        let kernel = self.marks.without_interrupt(&kernel).to_vec();
-        let stack = self.joined_stack(self.process_of(thread), head.end, trail, &kernel);
+        let kernel = self.kernel_part(View::BelowInterrupt, trail.kernel());
+        let user = self.user_part_of_record(self.process_of(thread), head.end, trail, &kernel);
+        let stack = self.join(&user, &kernel);
         self.running_stacks.insert(stack);
         self.samples.push(SampleRow {
             time_ns: head.time,
@@ -32,27 +34,15 @@ impl State {
         });
     }
 
-    /// The number of a stack of a process: its user part from the record, on top the kernel part.
-    pub(super) fn joined_stack(
-        &mut self,
-        process: Option<u32>,
-        end: u8,
-        trail: Trail<'_>,
-        kernel: &[u64],
-    ) -> u32 {
-        let user = self.user_part_of_record(process, end, trail, kernel);
-        self.join(user, kernel)
-    }
-
     pub(super) fn user_part_of_record(
         &mut self,
         process: Option<u32>,
         end: u8,
         trail: Trail<'_>,
-        kernel: &[u64],
-    ) -> UserPart {
+        kernel: &KernelPart,
+    ) -> Rc<UserPart> {
         // On its way out of an exec a thread stands in the new program, within it nowhere.
-        let nowhere = end == StackEnd::NoUser as u8 && self.marks.in_exec(kernel);
+        let nowhere = end == StackEnd::NoUser as u8 && kernel.in_exec;
         let trail = if nowhere { Trail::default() } else { trail };
         self.user_part(process, end, trail)
     }
@@ -62,55 +52,82 @@ impl State {
         process: Option<u32>,
         end: u8,
         trail: Trail<'_>,
-    ) -> UserPart {
-        let mut end = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
-        let mut frames: Vec<u32> = Vec::new();
-        match process {
-            Some(id) => {
-                let walked = trail.raw().map(|(regs, copy)| {
-                    let Process { row, space, .. } = self.processes.get(id);
-                    let own = |word: &dyn Fn(u64) -> Option<u64>| {
-                        self.own_code.left(id, space, &regs.regs, word)
-                    };
-                    outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own)
-                });
-                self.copied_stacks += u64::from(walked.is_some());
-                match walked {
-                    Some(walked)
-                        if walked.end == StackEnd::Complete
-                            || (end != StackEnd::NoUser
-                                && walked.frames.len() >= trail.user().count()) =>
-                    {
-                        end = walked.end;
-                        self.push_walked(id, &walked, &mut frames);
-                        if end == StackEnd::NoMapping {
-                            self.processes.mappings_wanted(id);
-                        }
-                    }
-                    _ => self.push_pcs(id, trail.user(), &mut frames),
-                }
+    ) -> Rc<UserPart> {
+        let reason = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
+        let Some(id) = process else {
+            let nothing_known = reason != StackEnd::NoUser;
+            return UserPart::none(if nothing_known {
+                StackEnd::NoMapping
+            } else {
+                reason
+            });
+        };
+        if let Some(part) = self.walked_copy(id, reason, trail) {
+            return Rc::new(part);
+        }
+        let space = &self.processes.get(id).space;
+        let key = (id, space.version(), end);
+        let State {
+            parts, interner, ..
+        } = self;
+        let places = Places {
+            own_code: &self.own_code,
+            space,
+            modules: &self.modules,
+            process: id,
+        };
+        parts.user(key, trail.user_bytes(), || {
+            let address = |pc: u64| (pc & !(1 << RETURN_BIT)) - (pc >> RETURN_BIT);
+            let pcs = trail.user().map(address);
+            let mut frames: Vec<u32> = pcs.map(|a| interner.frame(places.of(a))).collect();
+            frames.reverse();
+            UserPart {
+                frames,
+                end: reason,
             }
-            None if end != StackEnd::NoUser => end = StackEnd::NoMapping,
-            None => {}
-        }
-        frames.reverse();
-        UserPart { frames, end }
+        })
     }
 
-    /// The number of a stack that is in the kernel only, leaf first.
-    pub fn kernel_stack(&mut self, pcs: &[u64]) -> u32 {
-        self.join(UserPart::none(StackEnd::NoUser), pcs)
+    /// The user part by the copy of a stack, if there is one that tells more than the kernel side found.
+    fn walked_copy(&mut self, process: u32, end: StackEnd, trail: Trail<'_>) -> Option<UserPart> {
+        let (regs, copy) = trail.raw()?;
+        self.copied_stacks += 1;
+        let Process { row, space, .. } = self.processes.get(process);
+        let own = |word: &dyn Fn(u64) -> Option<u64>| {
+            self.own_code.left(process, space, &regs.regs, word)
+        };
+        let walked = outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own);
+        let is_better = walked.end == StackEnd::Complete
+            || (end != StackEnd::NoUser && walked.frames.len() >= trail.user().count());
+        if !is_better {
+            return None;
+        }
+        if walked.end == StackEnd::NoMapping {
+            self.processes.mappings_wanted(process);
+        }
+        Some(UserPart {
+            frames: self.walked_frames(process, &walked),
+            end: walked.end,
+        })
     }
 
-    pub(super) fn join(&mut self, user: UserPart, kernel: &[u64]) -> u32 {
-        let UserPart { mut frames, end } = user;
-        for (i, &pc) in kernel.iter().enumerate().rev() {
-            // All are return addresses but the leaf and what an interrupt or exception came upon.
-            let interrupted = i == 0 || self.marks.entry.contains(&kernel[i - 1]);
-            let address = if interrupted { pc } else { pc - 1 };
-            frames.push(self.interner.frame(Place::Kernel(address)));
-        }
-        self.interner.stack(frames, end.name())
+    pub(super) fn kernel_part(&mut self, view: View, pcs: &[u8]) -> Rc<KernelPart> {
+        self.parts
+            .kernel(view, pcs, &self.marks, &mut self.interner)
+    }
+
+    /// The number of a stack that is in the kernel only: pcs, leaf first.
+    pub fn kernel_stack(&mut self, pcs: &[u8]) -> u32 {
+        let kernel = self.kernel_part(View::Whole, pcs);
+        self.join(&UserPart::none(StackEnd::NoUser), &kernel)
+    }
+
+    /// The number of the stack that has these parts.
+    pub(super) fn join(&mut self, user: &UserPart, kernel: &KernelPart) -> u32 {
+        self.joined.clear();
+        self.joined.extend_from_slice(&user.frames);
+        self.joined.extend_from_slice(&kernel.frames);
+        self.interner.stack(&self.joined, user.end.name())
     }
 
     /// A thread's process, which may be over while its other threads' records still come.
@@ -118,37 +135,49 @@ impl State {
         Some(self.threads.get(thread).row.process)
     }
 
-    pub(super) fn push_walked(&mut self, process: u32, walked: &Walked, frames: &mut Vec<u32>) {
-        for frame in &walked.frames {
-            let address = frame.pc.wrapping_sub(u64::from(frame.is_return_address));
-            let place = self.place(process, address);
-            frames.push(self.interner.frame(place));
-        }
-    }
-
-    fn push_pcs(&mut self, process: u32, pcs: impl Iterator<Item = u64>, frames: &mut Vec<u32>) {
-        for pc in pcs {
-            let place = self.place(process, (pc & !(1 << RETURN_BIT)) - (pc >> RETURN_BIT));
-            frames.push(self.interner.frame(place));
-        }
+    /// Frames of a stack that was walked here, outermost first.
+    pub(super) fn walked_frames(&mut self, process: u32, walked: &Walked) -> Vec<u32> {
+        let outermost_first = walked.frames.iter().rev();
+        outermost_first
+            .map(|frame| {
+                let address = frame.pc.wrapping_sub(u64::from(frame.is_return_address));
+                self.frame_of(process, address)
+            })
+            .collect()
     }
 
     /// The frame of the call that returns to an actual address of a process.
     pub(crate) fn frame_of_call(&mut self, process: u32, returns_to: u64) -> u32 {
-        let place = self.place(process, returns_to.saturating_sub(1));
-        self.interner.frame(place)
+        self.frame_of(process, returns_to.saturating_sub(1))
     }
 
-    fn place(&self, process: u32, address: u64) -> Place {
+    fn frame_of(&mut self, process: u32, address: u64) -> u32 {
+        let places = Places {
+            own_code: &self.own_code,
+            space: &self.processes.get(process).space,
+            modules: &self.modules,
+            process,
+        };
+        self.interner.frame(places.of(address))
+    }
+}
+
+/// What tells the places of a process.
+struct Places<'a> {
+    own_code: &'a OwnCode,
+    space: &'a AddressSpace,
+    modules: &'a Modules,
+    process: u32,
+}
+
+impl Places<'_> {
+    /// Where an actual address lies.
+    fn of(&self, address: u64) -> Place {
+        let process = self.process;
         if self.own_code.contains(process, address) {
             return Place::Own { process };
         }
-        place(
-            &self.processes.get(process).space,
-            &self.modules,
-            process,
-            address,
-        )
+        place(self.space, self.modules, process, address)
     }
 }
 

@@ -2,10 +2,11 @@
 use super::State;
 use crate::futexes;
 use crate::kernel_marks::WakerStack;
+use crate::parts::{KernelPart, UserPart, View};
 use crate::reasons;
 use crate::records::{Trail, comm};
 use crate::sampling;
-use crate::threads::{EarlyStack, OwedWait, UserPart, Waker};
+use crate::threads::{EarlyStack, OwedWait, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SampleRow, SliceRow, reason, state};
@@ -16,23 +17,21 @@ impl State {
             self.losses.orphans += 1;
             return;
         };
-        let kernel: Vec<u64> = trail.kernel().collect();
-        let (kernel, who) = self.marks.waker(&kernel);
-        let kernel = kernel.to_vec();
+        let kernel = self.kernel_part(View::BelowWaking, trail.kernel());
         let waker_process = self.processes.id_of(head.tgid);
-        let interrupt = match who {
+        let interrupt = match kernel.who {
             WakerStack::Task => "",
             WakerStack::Timer => "[timer]",
             WakerStack::Interrupt => "[irq]",
         };
-        let user = if who == WakerStack::Task {
+        let user = if kernel.who == WakerStack::Task {
             self.user_part_of_record(waker_process, head.end, trail, &kernel)
         } else {
             UserPart::none(StackEnd::NoUser)
         };
-        let stack = self.join(user, &kernel);
+        let stack = self.join(&user, &kernel);
         if let Some(waker) = self.threads.id_of(head.tid)
-            && who == WakerStack::Task
+            && kernel.who == WakerStack::Task
         {
             self.threads.get_mut(waker).early.wakes(head.sp, stack);
         }
@@ -55,7 +54,10 @@ impl State {
         // Its stack was passed over: the last one that it had at this place stands for it.
         let kept = self.threads.id_of(record.waker_tid);
         let kept = kept.and_then(|id| self.threads.get(id).early.woke(record.waker_place));
-        let stack = kept.unwrap_or_else(|| self.join(UserPart::none(StackEnd::NotTaken), &[]));
+        let stack = kept.unwrap_or_else(|| {
+            let user = UserPart::none(StackEnd::NotTaken);
+            self.join(&user, &KernelPart::none())
+        });
         Waker {
             wait: record.wait,
             stack: Some(stack),
@@ -68,13 +70,13 @@ impl State {
             self.losses.orphans += 1;
             return;
         };
-        let kernel: Vec<u64> = trail.kernel().collect();
         let preempted = record.site_flags & SITE_PREEMPTED != 0;
-        let kernel = if preempted {
-            self.marks.without_interrupt(&kernel).to_vec()
+        let view = if preempted {
+            View::BelowInterrupt
         } else {
-            kernel
+            View::Whole
         };
+        let kernel = self.kernel_part(view, trail.kernel());
         let waker = self.waker_of(thread, &record);
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
             self.flush_owed(thread, StackEnd::NotTaken);
@@ -88,23 +90,23 @@ impl State {
         let taken = record.flags & (WAIT_SAMPLED | WAIT_FIRST) != 0;
         let stack = taken.then(|| {
             if record.site_flags & SITE_KTHREAD != 0 {
-                self.join(UserPart::none(StackEnd::NoUser), &kernel)
+                self.join(&UserPart::none(StackEnd::NoUser), &kernel)
             } else {
-                self.early_stack(thread, &record, kernel)
+                self.early_stack(thread, &record, &kernel)
             }
         });
         self.finish_wait(thread, &record, stack, &waker);
     }
 
     /// A stack that was taken before its wait, with the kernel part that came after it unless that was taken too.
-    fn early_stack(&mut self, thread: u32, record: &WaitRecord, kernel: Vec<u64>) -> u32 {
+    fn early_stack(&mut self, thread: u32, record: &WaitRecord, kernel: &KernelPart) -> u32 {
         let early = &self.threads.get(thread).early;
         match early.of_wait(record.wait, (record.ip, record.sp)).cloned() {
-            Some(early) if kernel.is_empty() => self.join(early.user, &early.kernel),
-            Some(early) => self.join(early.user, &kernel),
+            Some(early) if kernel.frames.is_empty() => self.join(&early.user, &early.kernel),
+            Some(early) => self.join(&early.user, kernel),
             None => {
                 self.losses.stacks_missing += 1;
-                self.join(UserPart::none(StackEnd::NotTaken), &kernel)
+                self.join(&UserPart::none(StackEnd::NotTaken), kernel)
             }
         }
     }
@@ -116,8 +118,7 @@ impl State {
             return;
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
-        let kernel: Vec<u64> = trail.kernel().collect();
-        let kernel = self.marks.without_switching(&kernel);
+        let kernel = self.kernel_part(View::BelowSwitching, trail.kernel());
         let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
         let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
         let state = self.threads.get_mut(thread);
@@ -128,14 +129,14 @@ impl State {
             return;
         };
         // What waited inside an exec is another program by now, unless the exec failed.
-        let gone = self.marks.in_exec(&wait.kernel)
+        let gone = wait.kernel.in_exec
             && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
         let part = if gone {
             UserPart::none(StackEnd::NoUser)
         } else {
             part
         };
-        let stack = self.join(part, &wait.kernel);
+        let stack = self.join(&part, &wait.kernel);
         let record = &wait.record;
         self.finish_wait(thread, record, Some(stack), &wait.waker);
     }
@@ -144,7 +145,7 @@ impl State {
     pub(super) fn flush_owed(&mut self, thread: u32, end: StackEnd) {
         if let Some(wait) = self.threads.get_mut(thread).owed.take() {
             self.losses.stacks_missing += 1;
-            let stack = self.join(UserPart::none(end), &wait.kernel);
+            let stack = self.join(&UserPart::none(end), &wait.kernel);
             self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
         }
     }
@@ -160,6 +161,7 @@ impl State {
         let sampled = record.flags & WAIT_SAMPLED != 0;
         let duration = record.end.saturating_sub(record.start);
         if let Some(stack) = stack {
+            self.threads.get_mut(thread).at_site.insert(site, stack);
             let preempted = record.site_flags & SITE_PREEMPTED != 0;
             self.samples.push(SampleRow {
                 time_ns: record.end,
