@@ -3,12 +3,14 @@
  *
  * What it does: `pool`: N threads (up to 10 000) sleep in wait_for_work() on one condition variable;
  * ten of them wake every 10 ms and compute 100 us in do_work(). `storm`: spawn_and_join() keeps N
- * threads alive at once, each of which computes 50 us in short_life() and ends.
+ * threads alive at once, each of which computes 50 us in short_life() and ends. `waits`: each of N threads
+ * sleeps again and again, three times of four 2 ms in wait_short(), else 6 ms in wait_long().
  *
  * Its true answer (one JSON line): threads alive together, threads born in all, work items done, and
- * the processor time of the process. Prints {"ready":N} first, when the pool stands.
+ * the processor time of the process; of the two waits how often they were and how long they took in all, from
+ * outside (nanoseconds). Prints {"ready":N} first, when the pool stands.
  *
- * Usage: manythreads [pool|storm] [N=1000] [SECONDS=3]
+ * Usage: manythreads [pool|storm|waits] [N=1000] [SECONDS=3]
  */
 #include "truth.h"
 #include <pthread.h>
@@ -57,6 +59,33 @@ SITE static void *short_life(void *arg)
 {
 	spin_cpu_ns(50 * NS_PER_US);
 	atomic_fetch_add(&done, 1);
+	return arg;
+}
+
+struct waits {
+	atomic_ulong n, ns;
+};
+static struct waits shorts, longs;
+static uint64_t wait_until;
+
+SITE static void wait_short(void) { sleep_ns(2 * NS_PER_MS); KEEP_FRAME(); }
+SITE static void wait_long(void) { sleep_ns(6 * NS_PER_MS); KEEP_FRAME(); }
+
+SITE static void *wait_often(void *arg)
+{
+	uint32_t random = (uint32_t)(long)arg * 2654435761u + 1;
+	for (uint64_t begun = now_ns(), ended; begun < wait_until; begun = ended) {
+		random = random * 1664525 + 1013904223;
+		bool is_short = random >> 30;
+		struct waits *waits = is_short ? &shorts : &longs;
+		if (is_short)
+			wait_short();
+		else
+			wait_long();
+		ended = now_ns();
+		atomic_fetch_add(&waits->n, 1);
+		atomic_fetch_add(&waits->ns, ended - begun);
+	}
 	return arg;
 }
 
@@ -116,22 +145,36 @@ SITE static long spawn_and_join(pthread_t *threads, int count, uint64_t duration
 	return born;
 }
 
+SITE static void run_waits(pthread_t *threads, int count, uint64_t duration)
+{
+	wait_until = now_ns() + duration;
+	for (int i = 0; i < count; i++)
+		start(&threads[i], wait_often, i);
+	for (int i = 0; i < count; i++)
+		pthread_join(threads[i], NULL);
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "pool";
 	int count = argc > 2 ? atoi(argv[2]) : 1000;
 	uint64_t duration = (uint64_t)((argc > 3 ? atof(argv[3]) : 3) * 1e9);
-	bool storm = strcmp(mode, "storm") == 0;
-	if (count < 1 || (!storm && strcmp(mode, "pool") != 0)) {
-		fprintf(stderr, "manythreads: use pool or storm, and at least 1 thread\n");
+	bool storm = strcmp(mode, "storm") == 0, waits = strcmp(mode, "waits") == 0;
+	if (count < 1 || (!storm && !waits && strcmp(mode, "pool") != 0)) {
+		fprintf(stderr, "manythreads: use pool, storm or waits, and at least 1 thread\n");
 		return 2;
 	}
 	pthread_t *threads = calloc((size_t)count, sizeof *threads);
 	long born = count;
 	if (storm)
 		born = spawn_and_join(threads, count, duration);
+	else if (waits)
+		run_waits(threads, count, duration);
 	else
 		run_pool(threads, count, duration);
+	if (waits)
+		printf("{\"short\":%lu,\"short_ns\":%lu,\"long\":%lu,\"long_ns\":%lu}\n", atomic_load(&shorts.n),
+		       atomic_load(&shorts.ns), atomic_load(&longs.n), atomic_load(&longs.ns));
 	printf("{\"program\":\"manythreads\",\"mode\":\"%s\",\"alive\":%d,\"born\":%ld,\"done\":%ld,\"cpu_ns\":%" PRIu64 "}\n",
 	       mode, count, born, atomic_load(&done), clock_read_ns(CLOCK_PROCESS_CPUTIME_ID));
 	return 0;

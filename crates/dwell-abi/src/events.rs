@@ -116,6 +116,8 @@ c_consts! { emit_consts:
     pub const COUNTER_NOT_SEEN: u32 = 37;
     /// Sleeps of followed threads whose waking no program saw: who ended them is not known.
     pub const COUNTER_WAKING_NOT_SEEN: u32 = 38;
+    /// Waits that were long enough to be kept one by one, but of which there were too many.
+    pub const COUNTER_PASSED_OVER: u32 = 39;
     /// Number of counters.
     pub const COUNTERS: u32 = 48;
 }
@@ -348,6 +350,8 @@ c_struct! {
         pub period_ns: u64,
         /// Waits at least this long are kept one by one, ns.
         pub slice_min_ns: u64,
+        /// How many of them a processor keeps in a tenth of a second; then only longer ones.
+        pub slices_most: u64,
         /// Unread bytes in the ring that wake the recorder at once.
         pub ring_wakeup_bytes: u64,
         /// A tick is taken when a random u32 is not above this.

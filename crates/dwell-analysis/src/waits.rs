@@ -129,13 +129,20 @@ fn kept_waits(tables: &Tables, index: &Index) -> Vec<Wait> {
 
 /// Weighs the waits that are kept only because a stack was taken.
 fn weigh(waits: &mut [Wait], tables: &Tables, index: &Index) {
-    // Every stay from this length on is kept: one was kept for its length alone.
-    let always_kept_ns = waits
-        .iter()
-        .filter(|w| tables.slices[w.slice as usize].stack.is_none())
-        .map(Wait::stay_ns)
-        .min()
-        .unwrap_or(u64::MAX);
+    // Every stay from this length on is kept: one was kept for its length alone. Not so where there were too many:
+    // then samples stand for all.
+    let for_length_alone = |w: &Wait| tables.slices[w.slice as usize].stack.is_none();
+    let too_many = tables.meta.recorder.waits_passed_over > 0;
+    let always_kept_ns = if too_many {
+        waits
+            .iter_mut()
+            .filter(|w| for_length_alone(w))
+            .for_each(|w| w.charged_ns = 0);
+        u64::MAX
+    } else {
+        let kept = waits.iter().filter(|w| for_length_alone(w));
+        kept.map(Wait::stay_ns).min().unwrap_or(u64::MAX)
+    };
     let mut samples: Vec<(u32, u64, u64)> = tables
         .samples
         .iter()

@@ -48,8 +48,10 @@ pub struct Options {
 
 /// Period of 99 stacks per thread-second: not a divisor of anything a program does.
 pub const DEFAULT_PERIOD_NS: u64 = 10_101_010;
-/// Waits from 1 ms on are kept one by one: at most 1 000 a second and thread.
+/// Waits from 1 ms on are kept one by one.
 pub const DEFAULT_SLICE_MIN_NS: u64 = 1_000_000;
+/// Of these at most so many a second, or only longer ones: what the recorder takes in at 1 % of a processor.
+const SLICES_MOST_PER_S: u64 = 8_000;
 /// 16 MiB hold a second of 20 000 stacks.
 pub const DEFAULT_RING_BYTES: u32 = 16 << 20;
 
@@ -67,6 +69,7 @@ pub(crate) fn config(options: &Options) -> Config {
     Config {
         period_ns: options.period_ns,
         slice_min_ns: options.slice_min_ns,
+        slices_most: (SLICES_MOST_PER_S / 10 / machine::online_cpus().len() as u64).max(10),
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),

@@ -67,6 +67,7 @@ fn main() -> Result<(), RecordingError> {
         peak_rss_bytes: 20 << 20,
         bpf_ns: Some(9_000_000),
         copied_stacks: 2,
+        waits_passed_over: 0,
     };
     meta.counted = vec![counted()];
     meta.exit_code = Some(0);

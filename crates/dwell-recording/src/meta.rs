@@ -111,4 +111,8 @@ pub struct RecorderCost {
     /// much. Many at the start of a program and where code has no tables, few elsewhere.
     #[serde(default)]
     pub copied_stacks: u64,
+    /// Waits that would have been kept for their length if there had not been too many, see `slices`: the sums of their
+    /// sites have them, and samples stand for them.
+    #[serde(default)]
+    pub waits_passed_over: u64,
 }

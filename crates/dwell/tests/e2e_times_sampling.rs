@@ -469,3 +469,32 @@ fn stacks_are_not_mixed_up_when_some_are_lost() {
     assert!(checked > 100);
     assert!(wrong == 0, "{wrong} of {checked} stacks: {mixed:#?}");
 }
+
+/// Two hundred threads have some 60 000 waits a second, each long enough to be kept one by one. So many
+/// are not, and nothing is lost; the sums have all, and samples tell the two kinds apart.
+#[test]
+#[ignore = "needs root"]
+fn more_long_waits_than_can_be_kept_are_in_the_sums_and_weighed_by_samples() {
+    let scratch = Scratch::on_disk();
+    let recorded = launch(&scratch, &[], "manythreads", &["waits", "200", "4"]);
+    let line = recorded.stdout.lines().next().expect("a line");
+    let truth: Value = serde_json::from_str(line).expect("JSON");
+    let truth = |name: &str| truth[name].as_u64().expect("a number");
+    let tables = &recorded.tables;
+    let view = View::of(tables);
+    assert_closed(&view);
+    let meta = &tables.meta;
+    println!("{:?}; {} slices", meta.recorder, tables.slices.len());
+    assert!(meta.recorder.waits_passed_over > truth("short") / 4);
+    for kind in ["waits", "wait_stacks", "waker_stacks", "site_sums"] {
+        assert_eq!(meta.losses[kind], 0, "{kind}");
+    }
+    for name in ["short", "long"] {
+        let function = format!("wait_{name}");
+        let times = (0..tables.threads.len()).map(|thread| view.times_in(thread, &function));
+        let told: u64 = times.map(|times| times.total()).sum();
+        let taken = truth(&format!("{name}_ns"));
+        println!("{function}: {told} ns of {taken}");
+        assert!(near(told, taken, 0.03, 0), "{function}");
+    }
+}

@@ -216,6 +216,37 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 /* A waking may be noted before its sleep has begun: the thread was on its way. */
 #define WAKING_LEAD_NS 2000
 
+#define KEPT_SPAN_NS 100000000ull
+
+/* Whether a wait is kept for its length. Threads by the hundred can have so many that the recorder could not follow:
+ * where there are too many, only longer ones are kept until there are few again. */
+static __always_inline bool is_kept(u64 duration, u64 now)
+{
+	u32 zero = 0;
+	struct kept *k;
+
+	if (duration < config.slice_min_ns)
+		return false;
+	k = bpf_map_lookup_elem(&kept, &zero);
+	if (!k)
+		return true;
+	if (now >= k->until) {
+		if (k->n < config.slices_most / 4)
+			k->min /= 2;
+		k->until = now + KEPT_SPAN_NS;
+		k->n = 0;
+	}
+	if (duration < k->min) {
+		count(COUNTER_PASSED_OVER, 1);
+		return false;
+	}
+	if (++k->n >= config.slices_most) {
+		k->min = 2 * (k->min > config.slice_min_ns ? k->min : config.slice_min_ns);
+		k->n = 0;
+	}
+	return true;
+}
+
 /* The thread gets a processor: its stay off the processor is complete. */
 static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
@@ -238,7 +269,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 		flags |= WAIT_SAMPLED;
 	if (t->marks & WAIT_FIRST)
 		flags |= WAIT_FIRST;
-	if (flags || now - since >= config.slice_min_ns)
+	if (flags || is_kept(now - since, now))
 		emit_wait(ctx, t, next, since, wake, now, woken, flags);
 	t->marks = 0;
 	t->state = STATE_RUNNING;

@@ -135,6 +135,19 @@ struct {
 	__type(value, struct scratch);
 } scratches SEC(".maps");
 
+/* Waits that a processor kept for their length. */
+struct kept {
+	u64 until; /* the end of this tenth of a second */
+	u64 min; /* the length that they have to have, ns */
+	u64 n; /* in this tenth of a second, since `min` last grew */
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct kept);
+} kept SEC(".maps");
+
 /* Not 0 from the switch to a thread that owes a stack until it runs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

@@ -91,6 +91,7 @@ impl Recorder {
             cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
             peak_rss_bytes: machine::peak_rss_bytes(),
             copied_stacks: self.state.copied_stacks,
+            waits_passed_over: counters[events::COUNTER_PASSED_OVER as usize],
             bpf_ns: self.programs.run_time_ns(),
         };
         let kinds = [

@@ -33,6 +33,7 @@ pub fn meta() -> Meta {
             peak_rss_bytes: 2,
             bpf_ns: Some(3),
             copied_stacks: 4,
+            waits_passed_over: 5,
         },
         counted: vec![CountedProcess {
             process: 1,
