@@ -164,10 +164,11 @@ static __always_inline void came_unseen(struct thread *t, struct task_struct *ta
 }
 
 /* The thread comes but was not seen to leave. `ran`: its time on the processor before. */
-static __always_inline void left_unseen(struct thread *t, u64 ran, u64 now)
+static __always_inline void left_unseen(struct thread *t, struct task_struct *task, u64 ran, u64 now)
 {
 	u64 left = ran < now - t->since ? t->since + ran : now;
 
+	send_noted(t, task->pid, task->tgid, SCRATCH_SWITCH);
 	count(COUNTER_NOT_SEEN, 1);
 	begin_sums(t);
 	t->running += left - t->since;
@@ -190,6 +191,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 
 	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
+	send_noted(t, prev->pid, prev->tgid, SCRATCH_SWITCH);
 	if (t->exec_unknown || window_ahead(now)) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
@@ -257,7 +259,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	if (now < t->since)
 		now = t->since;
 	if (t->state == STATE_RUNNING)
-		left_unseen(t, next->se.sum_exec_runtime - t->exec_seen, now);
+		left_unseen(t, next, next->se.sum_exec_runtime - t->exec_seen, now);
 	if (window_ahead(now))
 		t->exec_unknown = 1;
 	since = t->since;
@@ -269,8 +271,13 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 		flags |= WAIT_SAMPLED;
 	if (t->marks & WAIT_FIRST)
 		flags |= WAIT_FIRST;
-	if (flags || is_kept(now - since, now))
-		emit_wait(ctx, t, next, since, wake, now, woken, flags);
+	if (flags || is_kept(now - since, now)) {
+		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
+			flags |= WAIT_SIGNALLED;
+		note_end(t, since, wake, now, woken, flags);
+		if (flags && !(t->marks & MARK_KERNEL_TAKEN))
+			send_with_stack(t, next);
+	}
 	t->marks = 0;
 	t->state = STATE_RUNNING;
 	advance_cut(t, now);

@@ -44,6 +44,18 @@ static __always_inline u64 futex_word(const struct site *s)
 #define MARK_STACK_TAKEN 0x80 /* before the stay */
 #define MARK_KERNEL_TAKEN 0x40 /* with it */
 
+/* A wait that is over and not sent yet. */
+struct ended {
+	u64 since, wake, end;
+	u64 waker, waker_place;
+	char waker_comm[16];
+	u32 waker_tid;
+	u32 told; /* 0: none; else ENDED and WAIT_*, from bit 8 on the waker's kind, from bit 16 on the processor */
+#define ENDED 0x80
+#define ENDED_NAMED (1 << 12) /* waker_comm is its name */
+};
+_Static_assert(sizeof(struct ended) == 64, "a cache line");
+
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
  * What every switch and waking touches comes first: two cache lines (the kernel puts 8 bytes of its own
@@ -78,9 +90,11 @@ struct thread {
 	u32 cut_wait; /* the wait whose waker's stack was taken, or passed over: then `waker_place` is not 0 */
 	u64 waker_place;
 	u64 woke_from; /* the places it woke others from whose stack was taken: a bit per hash */
+	struct ended last;
 	struct site sites[SITE_SLOTS];
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
+_Static_assert(__builtin_offsetof(struct thread, last) % 64 == 56, "begins a cache line");
 _Static_assert(__builtin_offsetof(struct thread, sites) % 64 == 56, "begins a cache line");
 
 struct {

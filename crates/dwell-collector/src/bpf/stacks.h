@@ -314,58 +314,112 @@ static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
 		bpf_probe_read_kernel(comm, 16, (void *)waker + bpf_core_field_offset(struct task_struct, comm));
 }
 
-static __always_inline void emit_wait(void *ctx, struct thread *t, struct task_struct *task, u64 since, u64 wake,
-				      u64 now, bool woken, u32 flags)
+/* Notes that the wait is over, to be sent by one of the next two. */
+static __always_inline void note_end(struct thread *t, u64 since, u64 wake, u64 now, bool woken, u32 flags)
+{
+	struct ended *e = &t->last;
+	u32 told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) | bpf_get_smp_processor_id() << 16;
+
+	e->since = since;
+	e->wake = wake;
+	e->end = now;
+	if (woken) {
+		told |= (u32)t->waker_kind << 8;
+		e->waker = t->waker;
+		e->waker_tid = t->waker_tid;
+		e->waker_place = t->cut_wait == t->wait ? t->waker_place : 0;
+		if (t->waker_named) {
+			told |= ENDED_NAMED;
+			__builtin_memcpy(e->waker_comm, t->waker_comm, sizeof(e->waker_comm));
+		}
+	}
+	*(volatile u32 *)&e->told = told;
+}
+
+/* The record of a wait that is over; `told`: what was said of it. */
+static __always_inline void fill_wait(struct WaitRecord *r, struct thread *t, u32 told)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	struct scratch *s = take_scratch(SCRATCH_SWITCH);
-	struct WaitRecord *r;
-	long n;
+	struct ended *e = &t->last;
 
-	if (!s)
-		return;
-	r = (void *)s->head;
 	r->kind = RECORD_WAIT;
-	r->cpu = bpf_get_smp_processor_id();
-	r->start = since;
-	r->wake = wake;
-	r->end = now;
+	r->cpu = told >> 16;
+	r->start = e->since;
+	r->wake = e->wake;
+	r->end = e->end;
 	r->ip = site->ip;
 	r->sp = site->sp;
 	r->arg0 = site->arg0;
-	r->tid = task->pid;
-	r->tgid = task->tgid;
 	r->wait = t->wait;
 	r->nr = site->nr;
 	r->operation = site->operation;
 	r->fd_kind = site->fd_kind;
 	r->site_flags = site->flags;
 	r->n_kernel = 0;
-	if (flags) {
-		if (site->operation && is_signalled(task))
-			flags |= WAIT_SIGNALLED;
-		if (!(t->marks & MARK_KERNEL_TAKEN)) {
-			n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
-			r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
-		}
-		if (owe_stack(t, task))
-			flags |= WAIT_STACK_FOLLOWS;
-	}
-	r->flags = flags | (t->marks & WAIT_CUT_AT_START);
+	r->flags = told & (ENDED - 1);
 	r->waker_place = 0;
 	r->waker_tid = 0;
-	r->waker_kind = WAKER_NONE;
+	r->waker_kind = told >> 8 & 15;
 	__builtin_memset(r->waker_comm, 0, sizeof(r->waker_comm));
-	if (woken) {
-		if (t->cut_wait == t->wait)
-			r->waker_place = t->waker_place;
-		r->waker_tid = t->waker_tid;
-		r->waker_kind = t->waker_kind;
-		if (t->waker_named)
-			__builtin_memcpy(r->waker_comm, t->waker_comm, sizeof(r->waker_comm));
+	if (r->waker_kind != WAKER_NONE) {
+		r->waker_place = e->waker_place;
+		r->waker_tid = e->waker_tid;
+		if (told & ENDED_NAMED)
+			__builtin_memcpy(r->waker_comm, e->waker_comm, sizeof(r->waker_comm));
 		else
-			late_comm(r->waker_comm, t->waker, t->waker_tid);
+			late_comm(r->waker_comm, e->waker, e->waker_tid);
 	}
+}
+
+/* Sends a wait that was noted, if there is one: when its thread leaves the processor, or by a sweep. Nobody waits for
+ * that; at the wait's end the thread does, which for a ms had nothing in a cache. */
+__noinline int send_noted(struct thread *t, u32 tid, u32 tgid, u32 level)
+{
+	struct scratch *s;
+	struct WaitRecord *r;
+	u32 told, wait;
+
+	if (!t || !t->last.told)
+		return 0;
+	wait = *(volatile u32 *)&t->wait;
+	told = __sync_lock_test_and_set(&t->last.told, 0);
+	if (!told)
+		return 0;
+	s = take_scratch(level);
+	if (!s)
+		return 0;
+	r = (void *)s->head;
+	fill_wait(r, t, told);
+	r->tid = tid;
+	r->tgid = tgid;
+	/* A sweep may meet a thread that goes and comes: then the next wait's words are mixed in. */
+	if (wait == *(volatile u32 *)&t->wait)
+		send(RECORD_WAIT, r, sizeof(*r));
+	else
+		count(COUNTER_NO_SCRATCH, 1);
+	give_scratch(s);
+	return 0;
+}
+
+/* Sends the wait that was noted with its kernel stack, where the thread still stands. */
+static __always_inline void send_with_stack(struct thread *t, struct task_struct *task)
+{
+	struct scratch *s = take_scratch(SCRATCH_SWITCH);
+	u32 told = t->last.told;
+	struct WaitRecord *r;
+	long n;
+
+	t->last.told = 0;
+	if (!s)
+		return;
+	r = (void *)s->head;
+	fill_wait(r, t, told);
+	r->tid = task->pid;
+	r->tgid = task->tgid;
+	n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
+	r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
+	if (owe_stack(t, task))
+		r->flags |= WAIT_STACK_FOLLOWS;
 	send(RECORD_WAIT, r, (sizeof(*r) + 8ull * r->n_kernel) & 0xfff);
 	give_scratch(s);
 }
@@ -446,6 +500,12 @@ static __always_inline bool passes_over(struct thread *waker, u64 place, struct 
 	       ((mean * chance) >> 32) * OFTEN_SAMPLED > config.period_ns;
 }
 
+/* Nothing but a timer or a signal ends these: no stack has to tell. */
+static __always_inline bool is_sleep(i32 nr)
+{
+	return nr == 35 || nr == 230; /* nanosleep, clock_nanosleep */
+}
+
 /* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
 static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
 {
@@ -464,7 +524,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 	else if ((i64)nr < 0) /* an interrupt from user mode */
 		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
-		  (now >= t->next_cut || (t->marks & WAIT_FIRST));
+		  (now >= t->next_cut || (t->marks & WAIT_FIRST)) && !(irq && !own && is_sleep(site->nr));
 	if (sampled && (!irq || own))
 		waker = thread_of(task);
 	if (waker) {
@@ -538,6 +598,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	struct ThreadRecord *r;
 	struct site *site;
 
+	send_noted(t, task->pid, task->tgid, ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	emit_sites(t, task->pid, now);
 	s = take_scratch(ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	if (!s)
