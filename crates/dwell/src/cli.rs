@@ -87,8 +87,9 @@ pub enum Command {
 /// What to record, and how.
 #[derive(Args, Debug, Clone)]
 pub struct RecordArgs {
-    /// A process to record; may be given several times. Its threads and children are followed.
-    #[arg(short, long, value_name = "PID", conflicts_with_all = ["all", "cgroup", "cmd"])]
+    /// A process to record; may be given several times, or as a list (`-p 1,2`). Its threads are followed, and children
+    /// born meanwhile.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',', conflicts_with_all = ["all", "cgroup", "cmd"])]
     pub pid: Vec<u32>,
     /// Record the whole system.
     #[arg(short, long, conflicts_with_all = ["cgroup", "cmd"])]
@@ -211,8 +212,8 @@ pub enum Format {
 /// `dwell top`.
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// A process to watch; may be given several times. Default: the whole system.
-    #[arg(short, long, value_name = "PID")]
+    /// A process to watch; may be given several times, or as a list. Default: the whole system.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
     /// Time between two pictures.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = parse_duration)]
@@ -234,8 +235,8 @@ pub struct FunctionsArgs {
     /// Keep every operation on spin locks instead of those that somebody waits for: to measure the difference.
     #[arg(long, requires = "spin_locks", hide = true)]
     pub keep_all: bool,
-    /// Only calls by this process; may be given several times.
-    #[arg(short, long, value_name = "PID")]
+    /// Only calls by this process; may be given several times, or as a list.
+    #[arg(short, long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
     /// End after this long: 10s, 500ms, 2m. Default: Ctrl-C.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
@@ -333,7 +334,7 @@ mod tests {
         let cli = Cli::try_parse_from(["dwell", "--", "ls", "-p", "--json"]).expect("valid");
         assert_eq!(cli.run.cmd, ["ls", "-p", "--json"]);
         assert!(!cli.json);
-        let cli = Cli::try_parse_from(["dwell", "record", "-p", "1", "-p", "2"]).expect("valid");
-        assert!(matches!(cli.command, Some(Command::Record(r)) if r.record.pid == [1, 2]));
+        let cli = Cli::try_parse_from(["dwell", "record", "-p", "1,2", "-p", "3"]).expect("valid");
+        assert!(matches!(cli.command, Some(Command::Record(r)) if r.record.pid == [1, 2, 3]));
     }
 }

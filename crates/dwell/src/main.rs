@@ -7,6 +7,7 @@ mod doctor;
 mod export;
 mod following;
 mod functions;
+mod left_out;
 mod locks;
 mod naming;
 mod record;

@@ -1,7 +1,7 @@
 //! `dwell record`, and `dwell -- COMMAND`.
 use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
 use crate::counting::Counting;
-use crate::{naming, report, terminal};
+use crate::{left_out, naming, report, terminal};
 use anyhow::{Context, bail};
 use dwell_collector::{
     Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Launched, Options, Recorder, Step,
@@ -78,6 +78,9 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         true => Some(Counting::start(&mut recorder, &args.pid)?),
         false => None,
     };
+    if let Some(note) = left_out::children(&args.pid).filter(|_| !quiet) {
+        eprintln!("dwell: note: {note}");
+    }
     recorder.go()?;
     let mut display = ProgressLine::new(quiet || launches);
     let mut threads = 0;
