@@ -335,9 +335,14 @@ impl Processes {
         now: u64,
     ) -> Result<(), CollectError> {
         const NOT_BEFORE_NS: u64 = 1_000_000_000;
+        if all {
+            for id in self.by_pid.values() {
+                self.processes[*id as usize].mappings_wanted = true;
+            }
+        }
         let wanted = |id: &u32| {
             let process = &self.processes[*id as usize];
-            all || process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS
+            process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS
         };
         let wanted: Vec<u32> = self.by_pid.values().copied().filter(wanted).collect();
         for id in wanted {

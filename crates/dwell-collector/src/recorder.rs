@@ -5,7 +5,7 @@ use crate::kernel_marks::KernelMarks;
 use crate::launch::Launched;
 use crate::machine;
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
-use crate::perf::{MapEvent, MapEvents};
+use crate::perf::MapEvents;
 use crate::poll::poll;
 use crate::priorities::Priorities;
 use crate::programs::{Clock, Programs};
@@ -26,7 +26,7 @@ mod ending;
 mod inbox;
 mod output;
 
-use inbox::open_ring;
+use inbox::{EarlyMaps, open_ring};
 
 /// How often the ring is read.
 const READ_EVERY: Duration = Duration::from_millis(100);
@@ -55,7 +55,7 @@ pub struct Recorder {
     meta: Meta,
     next_segment: Instant,
     map_events: Vec<MapEvents>,
-    early_maps: Vec<MapEvent>,
+    early_maps: EarlyMaps,
     /// A target mapped something in the last round.
     mapping: bool,
     /// End of the window: what happens later is no part of the recording.
@@ -121,7 +121,7 @@ impl Recorder {
             meta,
             next_segment: Instant::now() + SEGMENT_EVERY,
             map_events,
-            early_maps: Vec::new(),
+            early_maps: EarlyMaps::default(),
             mapping: false,
             end_ns: u64::MAX,
             late: Default::default(),

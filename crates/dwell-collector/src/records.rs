@@ -90,6 +90,15 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// The process of a record that may be the first of it.
+    pub fn may_begin_process(&self) -> Option<u32> {
+        match self {
+            Record::Thread(r) => Some(r.tgid),
+            Record::Task(r) => Some(r.tgid),
+            _ => None,
+        }
+    }
+
     /// `RECORD_*`.
     pub fn kind(&self) -> u32 {
         match self {

@@ -7,6 +7,7 @@ use crate::programs::Programs;
 use crate::records::Record;
 use crate::state::State;
 use dwell_abi::events;
+use hashbrown::HashMap;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use std::cell::RefCell;
 use std::iter::Peekable;
@@ -20,10 +21,7 @@ const FULL: i32 = -libc::ENOBUFS;
 impl Recorder {
     /// Takes in what has come: mappings and records in the order of their times.
     pub(super) fn pump(&mut self) -> Result<(), CollectError> {
-        let mut reports = Reports {
-            maps: std::mem::take(&mut self.early_maps),
-            ..Reports::default()
-        };
+        let mut reports = Reports::default();
         for events in &mut self.map_events {
             events.drain(&mut reports);
         }
@@ -40,15 +38,16 @@ impl Recorder {
             let bytes = self.take_batch()?;
             taken += bytes.len();
             let is_last = bytes.len() < BATCH_BYTES;
-            self.take_in_records(&bytes, &mut maps, now)?;
+            self.take_in_records(&bytes, &mut maps)?;
             *self.ring_bytes.borrow_mut() = bytes;
             if is_last {
                 break;
             }
         }
         for event in maps {
-            self.map(event, now)?;
+            self.map(event)?;
         }
+        self.early_maps.forget(now);
         let State {
             processes, modules, ..
         } = &mut self.state;
@@ -74,7 +73,6 @@ impl Recorder {
         &mut self,
         bytes: &[u8],
         maps: &mut Peekable<impl Iterator<Item = MapEvent>>,
-        now: u64,
     ) -> Result<(), CollectError> {
         let mut at = 0;
         while let Some((record, next)) = next_record(bytes, at) {
@@ -87,24 +85,26 @@ impl Recorder {
                 continue;
             }
             while let Some(event) = maps.next_if(|m| m.time <= record.time()) {
-                self.map(event, now)?;
+                self.map(event)?;
             }
+            let born = record.may_begin_process();
             self.state.record(&self.programs, record)?;
+            for event in born.map_or_else(Vec::new, |pid| self.early_maps.of(pid)) {
+                self.map(event)?;
+            }
         }
         Ok(())
     }
 
-    /// A mapping of a process that is not known yet may be that of a child whose birth is still in
-    /// the ring: it is tried again for a while.
-    fn map(&mut self, event: MapEvent, now: u64) -> Result<(), CollectError> {
-        const PATIENCE_NS: u64 = 1_000_000_000;
+    /// Takes in a mapping.
+    fn map(&mut self, event: MapEvent) -> Result<(), CollectError> {
         if event.time > self.end_ns {
             return Ok(());
         }
         if self.state.map_event(&self.programs, &event)? {
             self.mapping = true;
-        } else if event.time + PATIENCE_NS > now {
-            self.early_maps.push(event);
+        } else {
+            self.early_maps.keep(event);
         }
         Ok(())
     }
@@ -119,6 +119,39 @@ impl Recorder {
         record.time() > self.end_ns
             && !matches!(record, Record::Stack(head, _)
                 if head.kind == events::RECORD_WAIT_STACK && owes(head.tid))
+    }
+}
+
+/// Mappings of processes that are not known: a child's, whose birth is still in the ring, or those of somebody whom
+/// nobody asked for.
+#[derive(Default)]
+pub(super) struct EarlyMaps {
+    by_pid: HashMap<u32, Vec<MapEvent>>,
+    /// When old ones were last forgotten, ns.
+    forgot_at: u64,
+}
+
+impl EarlyMaps {
+    fn keep(&mut self, event: MapEvent) {
+        self.by_pid.entry(event.pid).or_default().push(event);
+    }
+
+    /// Those of a process, which is known now.
+    fn of(&mut self, pid: u32) -> Vec<MapEvent> {
+        self.by_pid.remove(&pid).unwrap_or_default()
+    }
+
+    /// Forgets those whose process has not become known for a while.
+    fn forget(&mut self, now: u64) {
+        const PATIENCE_NS: u64 = 1_000_000_000;
+        if now < self.forgot_at + PATIENCE_NS {
+            return;
+        }
+        self.forgot_at = now;
+        self.by_pid.retain(|_, events| {
+            events.retain(|event| event.time + PATIENCE_NS > now);
+            !events.is_empty()
+        });
     }
 }
 
@@ -143,4 +176,37 @@ pub(super) fn open_ring(
 fn next_record(bytes: &[u8], at: usize) -> Option<(&[u8], usize)> {
     let length = u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?) as usize;
     Some((bytes.get(at + 8..at + 8 + length)?, at + 8 + length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(pid: u32, time: u64) -> MapEvent {
+        MapEvent {
+            time,
+            pid,
+            start: 0,
+            end: 4096,
+            file_offset: 0,
+            device: 0,
+            inode: 0,
+            path: String::new(),
+        }
+    }
+
+    #[test]
+    fn early_mappings_wait_a_second_for_their_process() {
+        const S: u64 = 1_000_000_000;
+        let mut maps = EarlyMaps::default();
+        for (pid, time) in [(1, 1), (2, 2), (1, 3), (3, S)] {
+            maps.keep(event(pid, time));
+        }
+        let times = |events: Vec<MapEvent>| -> Vec<u64> { events.iter().map(|e| e.time).collect() };
+        assert_eq!(times(maps.of(1)), [1, 3]);
+        assert!(maps.of(1).is_empty());
+        maps.forget(S + 10);
+        assert!(maps.of(2).is_empty());
+        assert_eq!(times(maps.of(3)), [S]);
+    }
 }
