@@ -1,7 +1,7 @@
 //! One instruction after the other.
 use crate::encode::*;
-use crate::frame::{Frame, FromContext, Shape, scratch};
 use crate::facts::Facts;
+use crate::frame::{Frame, FromContext, Shape, scratch};
 use crate::idiom::{LOGARITHM, is_logarithm, logarithm};
 use crate::inlined::{Nearby, Seldom, Sums};
 use dwell_abi::program::instruction::{

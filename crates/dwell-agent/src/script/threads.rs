@@ -1,7 +1,5 @@
 //! Which thread this is, and its own memory.
-use super::layout::{
-    OWNERS, State, THREAD_BITS, THREADS, TID_IN_CONTROL_BLOCK, Thread, place_of,
-};
+use super::layout::{OWNERS, State, THREAD_BITS, THREADS, TID_IN_CONTROL_BLOCK, Thread, place_of};
 use super::system::{SYS_GETPID, SYS_GETTID, SYS_TGKILL, system_call};
 use core::arch::asm;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
