@@ -1,5 +1,5 @@
 //! What is to be known of a program before its first instruction is translated.
-use crate::frame::Frame;
+use crate::frame::{Frame, Words};
 use crate::translate::{CONTEXT, Links, STACK_END, TranslateError};
 use dwell_abi::program::instruction::{LOAD_64, REGISTER, STORE, Width, class};
 use dwell_abi::program::{Instruction, operation};
@@ -13,6 +13,8 @@ pub(crate) struct Facts {
     pub(crate) needs_all: bool,
     /// Bytes of the longest value of its sums, if it has some that a thread may have for itself.
     pub(crate) sum_len: Option<i32>,
+    /// What it is to remember.
+    pub(crate) words: Words,
     /// Whether a jump leads to the instruction.
     is_target: Vec<bool>,
 }
@@ -35,11 +37,19 @@ impl Facts {
         let stores = program.iter().filter(|i| is_store(i));
         let sums = stores.filter_map(|i| links.sums(i.imm as u32));
         let longest = sums.map(|s| s.value).max();
+        let is_inlined = has_context && links.nearby().is_some();
+        let sum_len = longest.filter(|_| is_inlined);
+        let asks = Instruction::call(operation::THREAD);
+        let words = Words {
+            has_own: sum_len.is_some(),
+            has_thread: is_inlined && program.iter().filter(|i| **i == asks).count() > 1,
+        };
         Ok(Facts {
             has_context,
             stack: stack_used(program),
             needs_all: has_context && (hands_on || program.iter().any(reads_part)),
-            sum_len: longest.filter(|_| has_context && links.nearby().is_some()),
+            sum_len,
+            words,
             is_target: targets(program),
         })
     }

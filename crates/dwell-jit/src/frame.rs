@@ -46,8 +46,16 @@ pub(crate) struct Shape {
     saved: Vec<Reg>,
     /// Bytes of the program's stack, and below it of what is ours.
     stack: i32,
-    /// Whether there is a word of ours.
-    has_own: bool,
+    words: Words,
+}
+
+/// Which words of ours are below the program's stack. They are zero at first.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Words {
+    /// The address of a sum that no other thread changes.
+    pub(crate) has_own: bool,
+    /// The address of the thread's memory.
+    pub(crate) has_thread: bool,
 }
 
 /// What a load from the context comes to.
@@ -63,15 +71,15 @@ pub(crate) enum FromContext {
 
 impl Shape {
     /// `written`: bits of the registers that are not left as they were. `stack`: bytes that the program uses.
-    pub(crate) fn new(frame: Frame, written: u16, stack: i32, has_own: bool) -> Self {
+    pub(crate) fn new(frame: Frame, written: u16, stack: i32, words: Words) -> Self {
         let saves_scratch = matches!(frame, Frame::Probe { .. });
         let scratch = SCRATCH.into_iter().filter(|_| saves_scratch);
         let saved = scratch.chain(KEPT).filter(|r| written & 1 << r.0 != 0);
         Shape {
             frame,
             saved: saved.collect(),
-            stack: stack + 8 * i32::from(has_own),
-            has_own,
+            stack: stack + 8 * (i32::from(words.has_own) + i32::from(words.has_thread)),
+            words,
         }
     }
 
@@ -85,9 +93,15 @@ impl Shape {
         self.on_stack(self.stack)
     }
 
-    /// The word of ours.
+    /// Where the address of a thread's own sum is.
     pub(crate) fn own(&self) -> Option<Mem> {
-        self.has_own.then(|| self.on_stack(0))
+        self.words.has_own.then(|| self.on_stack(0))
+    }
+
+    /// Where the address of the thread's memory is.
+    pub(crate) fn thread(&self) -> Option<Mem> {
+        let at = 8 * i32::from(self.words.has_own);
+        self.words.has_thread.then(|| self.on_stack(at))
     }
 
     /// From the stack pointer to what it was when the code was entered.
@@ -152,8 +166,8 @@ impl Shape {
             code.jump_if(Condition::Equal)
         });
         let closed = closed.collect();
-        if let Some(own) = self.own() {
-            code.store_constant(8, own, 0);
+        for word in [self.own(), self.thread()].into_iter().flatten() {
+            code.store_constant(8, word, 0);
         }
         closed
     }

@@ -130,11 +130,18 @@ impl Translator<'_> {
         code.shift_constant(false, Shift::Right, address, (32 - bits) as u8);
     }
 
-    /// The address of this thread's memory into register 0, where it has had some and is the one that had it.
+    /// The address of this thread's memory into register 0, where it has had some and is the one that had it. A firing
+    /// that asks again has it on its stack.
     fn thread(&mut self, nearby: Nearby) {
         let state = self.links.state();
         let field = |offset: usize| at(R10, nearby.threads + offset as i32);
+        let word = self.shape.thread();
         let code = &mut self.code;
+        let known = word.map(|word| {
+            code.load(8, RAX, word);
+            code.two(true, Two::Test, RAX, RAX);
+            code.jump_if(Condition::NotEqual)
+        });
         code.mov_64(R11, state);
         code.compare_zero(at(R11, HAVE_CONTROL_BLOCKS));
         let mut from = vec![code.jump_if(Condition::Equal)];
@@ -157,6 +164,10 @@ impl Translator<'_> {
         code.two(true, Two::Add, R10, R11);
         code.address(RAX, at(R10, nearby.thread_memory));
         self.or_call(from, Call::Thread);
+        if let (Some(word), Some(known)) = (word, known) {
+            self.code.store(8, word, RAX);
+            self.code.land(known);
+        }
     }
 
     /// The address of a sum whose key is at register 2, into register 0: this thread's, if it is noted where a key's

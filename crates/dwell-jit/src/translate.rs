@@ -60,13 +60,12 @@ pub fn translate(
 ) -> Result<Vec<u8>, TranslateError> {
     let facts = Facts::of(program, frame, links)?;
     let make = |written| {
-        let has_own = facts.sum_len.is_some();
         let mut translator = Translator {
             program,
             links,
             facts: &facts,
             code: Code::new(at),
-            shape: Shape::new(frame, written, facts.stack, has_own),
+            shape: Shape::new(frame, written, facts.stack, facts.words),
             starts: vec![None; program.len()],
             jumps: Vec::new(),
             exits: Vec::new(),

@@ -298,6 +298,11 @@ fn every_thread_has_its_own_memory() {
         Instruction::load(Width::W8, 3, 0, 0),
         Instruction::alu_imm(Alu::Add, 3, 1),
         Instruction::store(Width::W8, 0, 0, 3),
+        // Asked again it is the same.
+        Instruction::call(op::THREAD),
+        Instruction::load(Width::W8, 3, 0, 0),
+        Instruction::alu_imm(Alu::Add, 3, 1),
+        Instruction::store(Width::W8, 0, 0, 3),
         Instruction::exit(),
     ];
     let world = World::new(&code, true);
@@ -314,5 +319,5 @@ fn every_thread_has_its_own_memory() {
     });
     let words = (0..THREADS).map(|n| world.word(THREAD_MEMORY + n * THREAD_SIZE));
     let used: Vec<u64> = words.filter(|n| *n != 0).collect();
-    assert_eq!(used, vec![COUNT; WORKERS]);
+    assert_eq!(used, vec![2 * COUNT; WORKERS]);
 }
