@@ -72,6 +72,9 @@ pub(crate) enum Condition {
     Greater = 15,
 }
 
+/// The prefix of locked instructions.
+const LOCK: u8 = 0xf0;
+
 /// Where a jump's distance is to be filled in.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
@@ -81,13 +84,15 @@ pub(crate) struct Hole(usize);
 #[derive(Debug)]
 pub(crate) struct Code {
     pub(crate) bytes: Vec<u8>,
+    /// A bit for each register that anything was written to.
+    pub(crate) written: u16,
     at: u64,
 }
 
 impl Code {
     pub(crate) fn new(at: u64) -> Self {
-        let bytes = Vec::new();
-        Code { bytes, at }
+        let (bytes, written) = (Vec::new(), 0);
+        Code { bytes, written, at }
     }
 
     /// Bytes up to now.
@@ -97,6 +102,11 @@ impl Code {
 
     fn emit(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Notes that a register is written to.
+    pub(crate) fn writes(&mut self, register: Reg) {
+        self.written |= 1 << register.0;
     }
 
     /// REX: which registers are of the upper eight; nothing where it would say nothing.
@@ -126,6 +136,9 @@ impl Code {
 
     /// `dst = dst op src`, or what it compares.
     pub(crate) fn two(&mut self, wide: bool, operation: Two, dst: Reg, src: Reg) {
+        if !matches!(operation, Two::Cmp | Two::Test) {
+            self.writes(dst);
+        }
         self.rex(wide, src.0, dst.0, false);
         self.emit(&[operation as u8]);
         self.registers(src.0, dst);
@@ -133,6 +146,9 @@ impl Code {
 
     /// The same with a constant that is sign-extended. Not for `Mov` and `Test`.
     pub(crate) fn constant(&mut self, wide: bool, operation: Two, dst: Reg, value: i32) {
+        if !matches!(operation, Two::Cmp) {
+            self.writes(dst);
+        }
         self.rex(wide, 0, dst.0, false);
         match i8::try_from(value) {
             Ok(short) => {
@@ -160,6 +176,7 @@ impl Code {
             self.two(false, Two::Xor, dst, dst);
             return;
         }
+        self.writes(dst);
         self.rex(value < 0, 0, dst.0, false);
         if value < 0 {
             self.emit(&[0xc7]);
@@ -172,6 +189,7 @@ impl Code {
 
     /// `dst` = 64 bits, in ten bytes whatever they are.
     pub(crate) fn mov_64(&mut self, dst: Reg, value: u64) {
+        self.writes(dst);
         self.rex(true, 0, dst.0, false);
         self.emit(&[0xb8 | dst.0 & 7]);
         self.emit(&value.to_le_bytes());
@@ -179,6 +197,7 @@ impl Code {
 
     /// `dst = dst * src`.
     pub(crate) fn multiply(&mut self, wide: bool, dst: Reg, src: Reg) {
+        self.writes(dst);
         self.rex(wide, dst.0, src.0, false);
         self.emit(&[0x0f, 0xaf]);
         self.registers(dst.0, src);
@@ -186,6 +205,7 @@ impl Code {
 
     /// `dst = dst * value`.
     pub(crate) fn multiply_constant(&mut self, wide: bool, dst: Reg, value: i32) {
+        self.writes(dst);
         self.rex(wide, dst.0, dst.0, false);
         self.emit(&[0x69]);
         self.registers(dst.0, dst);
@@ -194,18 +214,22 @@ impl Code {
 
     /// `rax, rdx = rdx:rax / by, rdx:rax % by`, unsigned.
     pub(crate) fn divide(&mut self, wide: bool, by: Reg) {
+        self.writes(RAX);
+        self.writes(RDX);
         self.rex(wide, 0, by.0, false);
         self.emit(&[0xf7]);
         self.registers(6, by);
     }
 
     pub(crate) fn negate(&mut self, wide: bool, dst: Reg) {
+        self.writes(dst);
         self.rex(wide, 0, dst.0, false);
         self.emit(&[0xf7]);
         self.registers(3, dst);
     }
 
     pub(crate) fn shift_constant(&mut self, wide: bool, shift: Shift, dst: Reg, by: u8) {
+        self.writes(dst);
         self.rex(wide, 0, dst.0, false);
         self.emit(&[0xc1]);
         self.registers(shift as u8, dst);
@@ -214,6 +238,7 @@ impl Code {
 
     /// By the low bits of rcx.
     pub(crate) fn shift(&mut self, wide: bool, shift: Shift, dst: Reg) {
+        self.writes(dst);
         self.rex(wide, 0, dst.0, false);
         self.emit(&[0xd3]);
         self.registers(shift as u8, dst);
@@ -221,6 +246,7 @@ impl Code {
 
     /// The number of the highest bit of `src`, which must have one.
     pub(crate) fn highest_bit(&mut self, dst: Reg, src: Reg) {
+        self.writes(dst);
         self.rex(true, dst.0, src.0, false);
         self.emit(&[0x0f, 0xbd]);
         self.registers(dst.0, src);
@@ -228,12 +254,14 @@ impl Code {
 
     /// Reverses the bytes of a register of 32 or 64 bits.
     pub(crate) fn swap(&mut self, wide: bool, dst: Reg) {
+        self.writes(dst);
         self.rex(wide, 0, dst.0, false);
         self.emit(&[0x0f, 0xc8 | dst.0 & 7]);
     }
 
     /// Reverses the low two bytes; the others become zero.
     pub(crate) fn swap_16(&mut self, dst: Reg) {
+        self.writes(dst);
         self.emit(&[0x66]);
         self.rex(false, 0, dst.0, false);
         self.emit(&[0xc1]);
@@ -246,6 +274,7 @@ impl Code {
 
     /// Zero-extended; `width` in bytes.
     pub(crate) fn load(&mut self, width: u32, dst: Reg, from: Mem) {
+        self.writes(dst);
         self.rex(width == 8, dst.0, from.base.0, false);
         match width {
             1 => self.emit(&[0x0f, 0xb6]),
@@ -278,31 +307,83 @@ impl Code {
 
     /// The address itself.
     pub(crate) fn address(&mut self, dst: Reg, of: Mem) {
+        self.writes(dst);
         self.rex(true, dst.0, of.base.0, false);
         self.emit(&[0x8d]);
         self.memory(dst.0, of);
     }
 
-    /// Locked: adds 8 bytes.
+    /// What makes the next instruction one that no other processor sees half of.
+    pub(crate) fn lock(&mut self) {
+        self.emit(&[LOCK]);
+    }
+
+    /// The same unless the last comparison found less: then the prefix is jumped over.
+    pub(crate) fn lock_unless_below(&mut self) {
+        self.emit(&[0x72, 1, LOCK]); // jb behind the prefix
+    }
+
+    /// Adds 8 bytes.
     pub(crate) fn atomic_add(&mut self, to: Mem, src: Reg) {
-        self.locked(&[0x01], to, src);
+        self.atomic(&[0x01], to, src);
     }
 
-    /// Locked: adds 8 bytes and gives what was there.
+    /// Adds 8 bytes and gives what was there.
     pub(crate) fn atomic_fetch_add(&mut self, to: Mem, src: Reg) {
-        self.locked(&[0x0f, 0xc1], to, src);
+        self.writes(src);
+        self.atomic(&[0x0f, 0xc1], to, src);
     }
 
-    /// Locked: writes 8 bytes if rax is there; gives what was there in rax.
+    /// Writes 8 bytes if rax is there; gives what was there in rax.
     pub(crate) fn atomic_exchange(&mut self, to: Mem, src: Reg) {
-        self.locked(&[0x0f, 0xb1], to, src);
+        self.writes(RAX);
+        self.atomic(&[0x0f, 0xb1], to, src);
     }
 
-    fn locked(&mut self, opcode: &[u8], to: Mem, src: Reg) {
-        self.emit(&[0xf0]);
+    fn atomic(&mut self, opcode: &[u8], to: Mem, src: Reg) {
         self.rex(true, src.0, to.base.0, false);
         self.emit(opcode);
         self.memory(src.0, to);
+    }
+
+    /// Compares the bytes at an address with a register.
+    pub(crate) fn compare(&mut self, width: u32, with: Mem, register: Reg) {
+        self.rex(width == 8, register.0, with.base.0, false);
+        self.emit(&[0x39]);
+        self.memory(register.0, with);
+    }
+
+    /// Compares the 32 bits at an address with zero.
+    pub(crate) fn compare_zero(&mut self, with: Mem) {
+        self.rex(false, 0, with.base.0, false);
+        self.emit(&[0x83]);
+        self.memory(7, with);
+        self.emit(&[0]);
+    }
+
+    /// The first word of the thread's control block, which is its fs base.
+    pub(crate) fn thread_address(&mut self, dst: Reg) {
+        self.writes(dst);
+        self.emit(&[0x64]);
+        self.rex(true, dst.0, 0, false);
+        self.emit(&[0x8b, (dst.0 & 7) << 3 | 4, 0x25, 0, 0, 0, 0]); // mov %fs:0,dst
+    }
+
+    /// The processor's counter into rax.
+    pub(crate) fn counter(&mut self) {
+        self.emit(&[0x0f, 0x31]); // rdtsc
+        self.shift_constant(true, Shift::Left, RDX, 32);
+        self.two(true, Two::Or, RAX, RDX);
+    }
+
+    /// rax = rax * what is at an address, with sign, bits 32 to 95; rdx is lost.
+    pub(crate) fn multiply_shifted(&mut self, by: Mem) {
+        self.writes(RAX);
+        self.writes(RDX);
+        self.rex(true, 0, by.base.0, false);
+        self.emit(&[0xf7]);
+        self.memory(5, by);
+        self.emit(&[0x48, 0x0f, 0xac, 0xd0, 32]); // shrd $32,%rdx,%rax
     }
 
     pub(crate) fn push(&mut self, register: Reg) {
@@ -395,7 +476,23 @@ mod tests {
         );
         assert_eq!(
             bytes(&|c| c.atomic_add(mem(R14, 16), RCX)),
-            [0xf0, 0x49, 0x01, 0x4e, 0x10]
+            [0x49, 0x01, 0x4e, 0x10]
+        );
+        assert_eq!(
+            bytes(&|c| c.thread_address(R10)),
+            [0x64, 0x4c, 0x8b, 0x14, 0x25, 0, 0, 0, 0]
+        );
+        assert_eq!(
+            bytes(&|c| c.compare(8, mem(RDI, 512), R10)),
+            [0x4c, 0x39, 0x97, 0, 2, 0, 0]
+        );
+        assert_eq!(
+            bytes(&|c| c.compare_zero(mem(R11, 8))),
+            [0x41, 0x83, 0x7b, 8, 0]
+        );
+        assert_eq!(
+            bytes(&|c| c.multiply_shifted(mem(R10, 16))),
+            [0x49, 0xf7, 0x6a, 0x10, 0x48, 0x0f, 0xac, 0xd0, 0x20]
         );
         assert_eq!(
             bytes(&|c| c.constant(false, Two::Cmp, R15, 300)),

@@ -10,9 +10,12 @@
 #![forbid(unsafe_code)]
 
 mod encode;
+mod facts;
 mod frame;
 mod idiom;
+mod inlined;
 mod translate;
 
 pub use frame::{Frame, Gate};
+pub use inlined::{Nearby, Sums};
 pub use translate::{Links, TranslateError, translate};

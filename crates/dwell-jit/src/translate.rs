@@ -1,9 +1,11 @@
 //! One instruction after the other.
 use crate::encode::*;
-use crate::frame::{Frame, FromContext, Shape};
+use crate::facts::Facts;
+use crate::frame::{Frame, FromContext, Shape, scratch};
 use crate::idiom::{LOGARITHM, is_logarithm, logarithm};
+use crate::inlined::{Nearby, Seldom, Sums};
 use dwell_abi::program::instruction::{
-    ATOMIC, CALL, EXIT, LOAD_64, MEM, REGISTER, STORE, STORE_ADDRESS, SWAP, Width, atomic, class,
+    ATOMIC, CALL, EXIT, LOAD_64, MEM, REGISTER, STORE, STORE_ADDRESS, SWAP, Width, class,
 };
 use dwell_abi::program::{Instruction, REGISTERS, operation};
 
@@ -17,6 +19,14 @@ pub trait Links {
     fn store_address(&self, store: u32) -> u64;
     /// What operations are given as their sixth argument.
     fn state(&self) -> u64;
+    /// What allows common operations without calls. None where others than the target's threads run the code.
+    fn nearby(&self) -> Option<Nearby> {
+        None
+    }
+    /// What is known of a store of sums.
+    fn sums(&self, _store: u32) -> Option<Sums> {
+        None
+    }
 }
 
 /// Why there is no code for a program.
@@ -38,8 +48,8 @@ pub enum TranslateError {
 
 /// The registers of programs; 10, and 6 where it has the context, are none.
 const MAP: [Reg; REGISTERS - 1] = [RAX, RDI, RSI, RDX, RCX, R8, RBX, R13, R14, R15];
-const CONTEXT: u8 = 6;
-const STACK_END: u8 = 10;
+pub(crate) const CONTEXT: u8 = 6;
+pub(crate) const STACK_END: u8 = 10;
 
 /// Makes the code of a program that will stand at an address.
 pub fn translate(
@@ -48,102 +58,46 @@ pub fn translate(
     links: &dyn Links,
     at: u64,
 ) -> Result<Vec<u8>, TranslateError> {
-    let facts = Facts::of(program, frame)?;
-    let shape = Shape::new(frame, facts.stack, &facts.changed, facts.reads_kept);
-    let mut translator = Translator {
-        program,
-        links,
-        has_context: facts.has_context,
-        code: Code::new(at),
-        shape,
-        starts: vec![None; program.len()],
-        jumps: Vec::new(),
-        exits: Vec::new(),
+    let facts = Facts::of(program, frame, links)?;
+    let make = |written| {
+        let mut translator = Translator {
+            program,
+            links,
+            facts: &facts,
+            code: Code::new(at),
+            shape: Shape::new(frame, written, facts.stack, facts.words),
+            starts: vec![None; program.len()],
+            jumps: Vec::new(),
+            exits: Vec::new(),
+            seldom: Vec::new(),
+        };
+        translator.whole()?;
+        Ok(translator.code)
     };
-    translator.whole()?;
-    Ok(translator.code.bytes)
-}
-
-/// What is to be known of a program before its first instruction is translated.
-struct Facts {
-    /// Register 6 has the context from the start to the end.
-    has_context: bool,
-    /// Registers that the program changes.
-    changed: Vec<Reg>,
-    /// Bytes of the stack that it may use.
-    stack: i32,
-    reads_kept: bool,
-}
-
-impl Facts {
-    fn of(program: &[Instruction], frame: Frame) -> Result<Self, TranslateError> {
-        let is_probe = matches!(frame, Frame::Probe { .. });
-        let keeps_context = program.first().is_some_and(|first| {
-            first.opcode == class::ALU64 | 0xb0 | REGISTER
-                && first.dst == CONTEXT
-                && first.src == 1
-                && !program[1..].iter().any(|i| writes(*i, CONTEXT))
-        });
-        if is_probe && !keeps_context {
-            return Err(TranslateError::Instruction(0));
-        }
-        let has_context = is_probe;
-        let changed = (CONTEXT..STACK_END)
-            .filter(|r| !(has_context && *r == CONTEXT) && program.iter().any(|i| writes(*i, *r)));
-        let reads = |i: &&Instruction| i.opcode & 7 == class::LDX && i.src == CONTEXT;
-        let reads_kept = has_context && program.iter().filter(reads).any(|i| i.offset < 48);
-        Ok(Facts {
-            has_context,
-            changed: changed.map(|r| MAP[usize::from(r)]).collect(),
-            stack: stack_used(program),
-            reads_kept,
-        })
+    // First as if every register were written to: that tells which ones are.
+    let first = make(u16::MAX)?;
+    if facts.needs_all {
+        return Ok(first.bytes);
     }
+    let second = make(first.written)?;
+    debug_assert_eq!(second.written & !first.written, 0);
+    Ok(second.bytes)
 }
 
-/// The lowest place that is reached from the end of the stack. An address may be made in two steps only: the end,
-/// and a distance added.
-fn stack_used(program: &[Instruction]) -> i32 {
-    let mut lowest = 0;
-    for (at, i) in program.iter().enumerate() {
-        let is_load = i.opcode & 7 == class::LDX;
-        let is_store = matches!(i.opcode & 7, class::ST | class::STX);
-        if is_load && i.src == STACK_END || is_store && i.dst == STACK_END {
-            lowest = lowest.min(i32::from(i.offset));
-        }
-        let copies = i.opcode == class::ALU64 | 0xb0 | REGISTER && i.src == STACK_END;
-        if copies {
-            let next = program.get(at + 1);
-            let adds = |n: &&Instruction| n.opcode == class::ALU64 && n.dst == i.dst;
-            let distance = next.filter(adds).map(|n| n.imm);
-            lowest = lowest.min(distance.unwrap_or(-(dwell_abi::program::STACK_SIZE as i32)));
-        }
-    }
-    (-lowest + 7) & !7
-}
-
-/// Whether an instruction changes a register of 6 to 9.
-fn writes(i: Instruction, register: u8) -> bool {
-    match i.opcode & 7 {
-        class::ALU64 | class::ALU32 | class::LDX => i.dst == register,
-        class::LD => i.opcode == LOAD_64 && i.dst == register,
-        class::STX => i.opcode & 0xe0 == ATOMIC && i.imm == atomic::FETCH_ADD && i.src == register,
-        _ => false,
-    }
-}
-
-struct Translator<'a> {
-    program: &'a [Instruction],
-    links: &'a dyn Links,
-    has_context: bool,
-    code: Code,
-    shape: Shape,
+pub(crate) struct Translator<'a> {
+    pub(crate) program: &'a [Instruction],
+    pub(crate) links: &'a dyn Links,
+    pub(crate) facts: &'a Facts,
+    pub(crate) code: Code,
+    pub(crate) shape: Shape,
     /// Where each instruction's code begins.
     starts: Vec<Option<usize>>,
     /// Jumps to instructions.
     jumps: Vec<(Hole, usize)>,
     /// Jumps to the end.
     exits: Vec<Hole>,
+    /// Ways that are seldom taken, behind the rest.
+    pub(crate) seldom: Vec<Seldom>,
 }
 
 impl Translator<'_> {
@@ -158,6 +112,7 @@ impl Translator<'_> {
             self.code.land(hole);
         }
         self.shape.leave(&mut self.code);
+        self.seldom_ways()?;
         for (hole, target) in std::mem::take(&mut self.jumps) {
             let start = self.starts.get(target).copied().flatten();
             let start = start.ok_or(TranslateError::Instruction(target))?;
@@ -186,7 +141,7 @@ impl Translator<'_> {
                     self.exits.push(hole);
                 }
             }
-            CALL => self.call(i.imm as u32)?,
+            CALL => self.call(i.imm as u32, at)?,
             LOAD_64 => {
                 self.load_64(i, at).ok_or(unknown)?;
                 return Ok(at + 2);
@@ -204,8 +159,8 @@ impl Translator<'_> {
     }
 
     /// A register that can be changed.
-    fn register(&self, number: u8) -> Option<Reg> {
-        let is_fixed = self.has_context && number == CONTEXT;
+    pub(crate) fn register(&self, number: u8) -> Option<Reg> {
+        let is_fixed = self.facts.has_context && number == CONTEXT;
         MAP.get(usize::from(number)).copied().filter(|_| !is_fixed)
     }
 
@@ -219,7 +174,7 @@ impl Translator<'_> {
     }
 
     /// A register's value, in a register.
-    fn value(&mut self, number: u8, scratch: Reg) -> Reg {
+    pub(crate) fn value(&mut self, number: u8, scratch: Reg) -> Reg {
         self.register(number).unwrap_or_else(|| {
             let of = self.fixed(number);
             self.code.address(scratch, of);
@@ -236,14 +191,27 @@ impl Translator<'_> {
         mem
     }
 
-    fn call(&mut self, number: u32) -> Result<(), TranslateError> {
-        if number == operation::COOKIE && self.has_context {
+    fn call(&mut self, number: u32, at: usize) -> Result<(), TranslateError> {
+        if number == operation::COOKIE && self.facts.has_context {
             self.code.load(4, RAX, self.shape.number());
             return Ok(());
         }
+        match self.links.nearby() {
+            Some(nearby) if self.inlined(number, at, nearby)? => Ok(()),
+            _ => self.plain_call(self.target(number)?),
+        }
+    }
+
+    /// The function that does an operation.
+    pub(crate) fn target(&self, number: u32) -> Result<u64, TranslateError> {
         let target = self.links.operation(number);
-        let target = target.ok_or(TranslateError::Operation(number))?;
+        target.ok_or(TranslateError::Operation(number))
+    }
+
+    /// A call of a function, which may change what calls may change.
+    pub(crate) fn plain_call(&mut self, target: u64) -> Result<(), TranslateError> {
         self.code.mov_64(R9, self.links.state());
+        self.code.written |= scratch();
         match self.code.call(target) {
             true => Ok(()),
             false => Err(TranslateError::TooFar),
@@ -274,7 +242,7 @@ impl Translator<'_> {
     }
 
     fn arithmetic(&mut self, i: Instruction, at: usize) -> Option<()> {
-        if self.has_context && at == 0 {
+        if self.facts.has_context && at == 0 {
             // The context's copy, which needs none.
             return Some(());
         }
@@ -440,13 +408,14 @@ impl Translator<'_> {
         let dst = self.register(i.dst);
         let dst = dst.ok_or(TranslateError::Instruction(at))?;
         let width = Width::from_opcode(i.opcode).bytes();
-        if !(self.has_context && i.src == CONTEXT) {
+        if !(self.facts.has_context && i.src == CONTEXT) {
             let from = self.memory(i.src, i.offset);
             self.code.load(width, dst, from);
             return Ok(());
         }
         match self.shape.of_context(i.offset.into(), width) {
             Some(FromContext::Saved(from)) => self.code.load(width, dst, from),
+            Some(FromContext::Register(from)) => self.code.mov(dst, from),
             Some(FromContext::Address(of)) => self.code.address(dst, of),
             None => return Err(TranslateError::Context(i.offset)),
         }
@@ -463,22 +432,6 @@ impl Translator<'_> {
                 self.code.store(width, to, src);
             }
             (class::STX, ATOMIC) if width == 8 => self.atomic(i, to)?,
-            _ => return None,
-        }
-        Some(())
-    }
-
-    fn atomic(&mut self, i: Instruction, to: Mem) -> Option<()> {
-        match i.imm {
-            atomic::ADD => {
-                let src = self.value(i.src, R11);
-                self.code.atomic_add(to, src);
-            }
-            atomic::FETCH_ADD => self.code.atomic_fetch_add(to, self.register(i.src)?),
-            atomic::COMPARE_EXCHANGE => {
-                let src = self.value(i.src, R11);
-                self.code.atomic_exchange(to, src);
-            }
             _ => return None,
         }
         Some(())

@@ -1,22 +1,37 @@
-//! What a probe costs each time it fires, by engine: `cost_per_hit FIRED`, where FIRED is `benches/probes/fired.c`
-//! compiled. Needs root. bpftrace is measured as well where it is installed.
+//! What a probe costs each time it fires, by engine: `cost_per_hit FIRED [ROUNDS]`, where FIRED is
+//! `benches/probes/fired.c` compiled. Needs root. bpftrace is measured as well where it is installed. In each round
+//! everything is measured once, so that a drift of the machine is the same for all; medians are printed.
 use dwell_script::{Bare, Input, Macros, compile};
-use dwell_trace::{Engine, Session, Settings};
+use dwell_trace::{Engine, Session, Settings, TraceError};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-/// What is measured: its name, the D script, bpftrace's.
-const MEASURED: [(&str, &str, &str); 5] = [
+/// What is measured: its name, the D script, bpftrace's. The first three are what a D tutorial compares: tracing
+/// everything, one function, and by a predicate that is false.
+const MEASURED: [(&str, &str, &str); 7] = [
     (
-        "predicate false",
-        "pid$target:fired:hit:entry /arg0 == 5000/ { @ = count(); }",
-        "uprobe:FILE:hit /arg0 == 5000/ { @ = count(); }",
+        "everything",
+        "pid$target:fired::entry { @[probefunc] = count(); }",
+        "uprobe:FILE:* { @[func] = count(); }",
     ),
     (
-        "count()",
+        "one function",
         "pid$target:fired:hit:entry { @ = count(); }",
         "uprobe:FILE:hit { @ = count(); }",
+    ),
+    (
+        "predicate, self->",
+        "pid$target:fired:within:entry { self->traced = 1; }
+         pid$target:fired:within:return { self->traced = 0; }
+         pid$target:fired:hit:entry /self->traced/ { @ = count(); }",
+        "uprobe:FILE:within { @t[tid] = 1; } uretprobe:FILE:within { delete(@t[tid]); }
+         uprobe:FILE:hit /@t[tid]/ { @ = count(); }",
+    ),
+    (
+        "predicate, arg0",
+        "pid$target:fired:hit:entry /arg0 == 5000/ { @ = count(); }",
+        "uprobe:FILE:hit /arg0 == 5000/ { @ = count(); }",
     ),
     (
         "quantize(arg0)",
@@ -36,6 +51,12 @@ const MEASURED: [(&str, &str, &str); 5] = [
          uretprobe:FILE:hit /@ts[tid]/ { @ = hist(nsecs - @ts[tid]); delete(@ts[tid]); }",
     ),
 ];
+/// Calls in a batch where a probe takes nanoseconds, where it takes microseconds, and where it leaves a record: what a
+/// run leaves fits into the buffer.
+const CALLS: u32 = 20_000;
+const FEW_CALLS: u32 = 1_000;
+const RECORDS: u32 = 1_000;
+const BUFFER: u32 = 1 << 20;
 
 struct Fired {
     child: Child,
@@ -84,7 +105,8 @@ impl Drop for Fired {
     }
 }
 
-fn with_engine(path: &str, text: &str, engine: Engine, calls: u32) -> f64 {
+/// None where the engine cannot run the script.
+fn with_engine(path: &str, text: &str, engine: Engine, calls: u32) -> Option<f64> {
     let mut fired = Fired::start(path);
     let input = Input {
         source: text,
@@ -97,16 +119,25 @@ fn with_engine(path: &str, text: &str, engine: Engine, calls: u32) -> f64 {
     let (script, _) = compile(&input, &Bare).expect("it compiles");
     let settings = Settings {
         engine,
-        buffer: 16 << 20,
+        buffer: BUFFER,
         ..Settings::default()
     };
-    let mut session = Session::new(&script, &settings, &mut Vec::new()).expect("it loads");
+    let mut session = match Session::new(&script, &settings, &mut Vec::new()) {
+        Err(TraceError::NotInside(_)) => return None,
+        session => session.expect("it loads"),
+    };
     session.start().expect("it starts");
-    // Records are read only afterwards: what a batch writes fits in.
-    fired.ask(calls);
-    let cost = fired.answer();
+    // Records are read between two runs. The first runs touch memory for the first time.
+    let mut cost = 0.0;
+    for _ in 0..4 {
+        fired.ask(calls);
+        cost = fired.answer();
+        session.drain(&mut |_| {}).expect("records are read");
+    }
+    let drops = session.drops().expect("they are told");
+    assert_eq!(drops, dwell_trace::Drops::default());
     session.stop().expect("it stops");
-    cost
+    Some(cost)
 }
 
 fn with_bpftrace(path: &str, text: &str, calls: u32) -> Option<f64> {
@@ -129,26 +160,64 @@ fn with_bpftrace(path: &str, text: &str, calls: u32) -> Option<f64> {
     Some(cost)
 }
 
+/// ns of a reading of the processor's counter.
+fn counter() -> f64 {
+    const READINGS: u32 = 10_000;
+    let batch = |_| {
+        let begin = Instant::now();
+        for _ in 0..READINGS {
+            // SAFETY: reads a register that every x86-64 processor has.
+            std::hint::black_box(unsafe { core::arch::x86_64::_rdtsc() });
+        }
+        begin.elapsed().as_nanos() as f64 / f64::from(READINGS)
+    };
+    (0..15).map(batch).fold(f64::MAX, f64::min)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
 fn main() {
-    const CALLS: u32 = 20_000;
-    let path = std::env::args()
-        .nth(1)
-        .expect("the path of the compiled fired.c");
-    let mut alone = Fired::start(&path);
-    alone.ask(CALLS);
-    let bare = alone.answer();
-    println!("a call alone: {bare:.2} ns; more of it by a probe, ns:");
+    let mut arguments = std::env::args().skip(1);
+    let path = arguments.next().expect("the path of the compiled fired.c");
+    let rounds = arguments
+        .next()
+        .map_or(3, |n| n.parse().expect("a number of rounds"));
+    let (mut bare, mut counters) = (Vec::new(), Vec::new());
+    let mut found = vec![[const { Vec::new() }; 3]; MEASURED.len()];
+    for _ in 0..rounds {
+        for ((name, text, other), found) in MEASURED.iter().zip(&mut found) {
+            let mut alone = Fired::start(&path);
+            alone.ask(CALLS);
+            let alone = alone.answer();
+            bare.push(alone);
+            counters.push(counter());
+            let calls = match name.starts_with("trace") {
+                true => RECORDS,
+                false => CALLS,
+            };
+            let process = with_engine(&path, text, Engine::Process, calls);
+            found[0].extend(process.map(|ns| ns - alone));
+            let kernel = with_engine(&path, text, Engine::Kernel, FEW_CALLS);
+            found[1].extend(kernel.map(|ns| ns - alone));
+            let is_there = !other.is_empty();
+            let other = is_there.then(|| with_bpftrace(&path, other, FEW_CALLS));
+            found[2].extend(other.flatten().map(|ns| ns - alone));
+        }
+    }
+    let bare = median(bare).expect("there are rounds");
+    let counter = median(counters).expect("there are rounds");
+    println!("a call alone: {bare:.2} ns; reading the processor's counter: {counter:.1} ns");
     println!(
-        "{:<20} {:>9} {:>9} {:>9}",
+        "more of a call by a probe, ns:\n{:<20} {:>9} {:>9} {:>9}",
         "", "process", "kernel", "bpftrace"
     );
-    for (name, text, bpftrace) in MEASURED {
-        let process = with_engine(&path, text, Engine::Process, CALLS) - bare;
-        let kernel = with_engine(&path, text, Engine::Kernel, CALLS / 20) - bare;
-        let other = (!bpftrace.is_empty())
-            .then(|| with_bpftrace(&path, bpftrace, CALLS / 20))
-            .flatten();
-        let other = other.map_or("-".into(), |ns| format!("{:.0}", ns - bare));
-        println!("{name:<20} {process:>9.1} {kernel:>9.0} {other:>9}");
+    for ((name, ..), found) in MEASURED.iter().zip(found) {
+        let [process, kernel, bpftrace] = found.map(median);
+        let ns = |ns: Option<f64>, digits| ns.map_or("-".into(), |n| format!("{n:.digits$}"));
+        let (process, kernel) = (ns(process, 1), ns(kernel, 0));
+        println!("{name:<20} {process:>9} {kernel:>9} {:>9}", ns(bpftrace, 0));
     }
 }

@@ -37,6 +37,17 @@ pub enum TraceError {
     /// It can only run in the kernel, or not in this process.
     #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel")]
     NotInside(String),
+    /// A kernel probe would break the process.
+    #[error(
+        "{function} in process {pid} has been patched by another tool, maybe by another dwell: a kernel probe there \
+         would break the process\n  remedy: end the other tool first"
+    )]
+    Patched {
+        /// The function.
+        function: Box<str>,
+        /// The process.
+        pid: u32,
+    },
     /// A process cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {

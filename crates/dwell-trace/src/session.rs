@@ -196,6 +196,7 @@ impl Kernel {
     }
 
     fn start(&mut self, probes: &Enabled) -> Result<(), TraceError> {
+        crate::probes::patched::check(probes.probes.values().map(|(probe, _)| probe))?;
         self.run(Site::Begin)?;
         for (site, numbers, program) in &self.programs {
             let members: Vec<(u32, &Probe)> = numbers

@@ -293,6 +293,56 @@ fn removed_sums_begin_anew() {
     assert!(sum(&session, 0) > 0 && sum(&session, 1) > 0);
 }
 
+/// A session that has started, on calls of a function.
+fn counting<'s>(script: &'s Script, engine: Engine) -> Result<Session<'s>, TraceError> {
+    let settings = Settings {
+        engine,
+        ..Settings::default()
+    };
+    let mut session = Session::new(script, &settings, &mut Vec::new())?;
+    session.start()?;
+    Ok(session)
+}
+
+/// Two scripts inside a process at once count for themselves; a third one that wants a place of theirs is refused, in
+/// the kernel as well, whose probe would have the process crash. Afterwards it has the place.
+#[test]
+#[ignore = "needs root"]
+fn several_scripts_do_not_disturb_each_other() {
+    let mut traced = Traced::start(50_000_000, 2);
+    traced.begin();
+    let script = |function: &str| {
+        let text = format!("pid$target:traced:{function}:entry {{ @ = count(); }}");
+        compiled(&text, traced.pid())
+    };
+    let (step, many) = (script("step"), script("many"));
+    let mut first = counting(&step, Engine::Process).expect("it starts");
+    let mut second = counting(&many, Engine::Process).expect("a second one starts");
+    let refusal = |engine| counting(&step, engine).err().map(|e| e.to_string());
+    let inside = refusal(Engine::Process).expect("the place is taken");
+    assert!(inside.contains("differs from the file"), "{inside}");
+    for engine in [Engine::Kernel, Engine::Auto] {
+        let why = refusal(engine).expect("the place is taken");
+        assert!(
+            why.contains("step") && why.contains("patched by another"),
+            "{why}"
+        );
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    first.stop().expect("it is detached");
+    let mut third = counting(&step, Engine::Kernel).expect("the place is free");
+    std::thread::sleep(Duration::from_millis(20));
+    second.stop().expect("it is detached");
+    third.stop().expect("it is detached");
+    for session in [&first, &second, &third] {
+        let rows = session.rows(AggregationId(0)).expect("rows");
+        assert_eq!(rows.len(), 1, "something was counted");
+        let none = dwell_trace::Drops::default();
+        assert_eq!(session.drops().expect("drops"), none);
+    }
+    assert!(!traced.has_ended(), "the target died");
+}
+
 const TRACE: &str = "DWELL_TEST_TRACE";
 
 /// What is killed: traces a process for as long as it lives.

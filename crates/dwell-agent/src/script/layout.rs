@@ -2,6 +2,7 @@
 //!
 //! It is one piece of memory that both have mapped, at addresses of their own: what is in it is told by its
 //! distance from the start, bytes.
+use crate::layout::STRIPE_HASH;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// The head of a state.
@@ -45,14 +46,21 @@ pub fn head_of(position: u64, len: u32) -> u64 {
     u64::from(mark) << 32 | u64::from(len)
 }
 
+/// Places for threads: a power of two.
+pub const THREADS: u64 = 1 << THREAD_BITS;
+/// Logarithm of [`THREADS`].
+pub const THREAD_BITS: u32 = 12;
+/// Bytes of each part of the pool.
+pub const POOL_PART: u64 = 1 << POOL_PART_BITS;
+/// Logarithm of [`POOL_PART`].
+pub const POOL_PART_BITS: u32 = 25;
+
 /// Places for threads.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Threads {
     /// Where they are: [`Thread`]s.
     pub start: u64,
-    /// How many, a power of two.
-    pub count: u64,
     /// Where each has its own memory, in the same order.
     pub memory: u64,
     /// Bytes of it.
@@ -79,18 +87,30 @@ pub struct Thread {
 /// Where glibc has a thread's number, from its fs base. Taken only where it was seen to be right.
 pub const TID_IN_CONTROL_BLOCK: u64 = 0x2d0;
 
-/// Memory that is handed out once, never taken back. It has a part for each stripe of sums, all alike.
+/// Threads that have a part of the pool to themselves.
+pub const OWNERS: usize = 16;
+
+/// Which of `2^bits` places is a thread's, by its fs base: the upper bits of a product of 32 bits.
+pub const fn place_of(address: u64, bits: u32) -> u64 {
+    let product = ((address >> PLACE_SHIFT) as u32).wrapping_mul(STRIPE_HASH);
+    (product >> (32 - bits)) as u64
+}
+
+/// Low bits of fs bases that tell nothing.
+pub const PLACE_SHIFT: u32 = 6;
+
+/// Memory that is handed out once, never taken back. It has several parts, all alike, that are added up: the first
+/// is for whoever changes it by locked instructions, the others for a thread each, which needs no locked ones. A
+/// part is its thread's for good, so that no interruption sends a sum astray.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Pool {
     /// Where it is.
     pub start: u64,
-    /// Bytes of each part.
-    pub part: u64,
-    /// Logarithm of the number of parts, 1 to 16.
-    pub stripe_bits: u64,
     /// Bytes of each part that are handed out, or were asked for in vain. The first eight are nobody's.
     pub used: AtomicU64,
+    /// The fs base of the thread that has the part after this one's number; 0 for nobody yet.
+    pub owners: [AtomicU64; OWNERS],
 }
 
 /// Values by key.
@@ -107,7 +127,7 @@ pub struct Table {
     pub key: u64,
     /// Bytes of a value, a multiple of 8.
     pub value: u64,
-    /// 1 if each stripe has a value of its own, and their sum is what counts.
+    /// 1 if each part has a value of its own, and their sum is what counts.
     pub is_sums: u64,
     /// Of sums whose key is a number: where the values of the first [`DIRECT`] are noted, each 4 bytes as in
     /// [`Slot::value`]; else 0. Aggregations without keys are found there.

@@ -4,8 +4,8 @@
 //! the writer may be the very thread whose signal handler this is. A deleted key keeps its slot, so that nobody who
 //! holds the address of its value writes to another key's, until the table is crowded.
 //! In sums a key may have several slots, which are added up by whoever reads them, so nobody waits.
-use super::layout::{DIRECT, Slot, State, Table, WINDOW, hash, slot};
-use crate::layout::stripe_of;
+use super::layout::{DIRECT, POOL_PART, Slot, State, Table, WINDOW, hash, slot};
+use super::threads::own_part;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Looks at a slot that is being written, before giving up.
@@ -95,9 +95,9 @@ impl<'s> Search<'s> {
         }
     }
 
-    /// The value of this stripe, of a slot that has one.
+    /// The value in the first part, of a slot that has one.
     fn value(&self, slot: &Slot) -> *mut u64 {
-        value_at(self.state, self.table, slot.value.load(Ordering::Relaxed))
+        value_at(self.state, 0, slot.value.load(Ordering::Relaxed))
     }
 
     fn find(&self) -> Option<&'s Slot> {
@@ -128,7 +128,7 @@ impl<'s> Search<'s> {
         if slot.value.load(Ordering::Relaxed) == 0 {
             let pool = &self.state.pool;
             let at = pool.used.fetch_add(self.table.value, Ordering::Relaxed);
-            if at + self.table.value > pool.part {
+            if at + self.table.value > POOL_PART {
                 // Others may have it as it was, but there is no memory for anybody any more.
                 slot.word.store(slot::REUSABLE, Ordering::Release);
                 return false;
@@ -196,18 +196,27 @@ impl<'s> Search<'s> {
     }
 }
 
-/// The value of this stripe.
-fn value_at(state: &State, table: &Table, value: u32) -> *mut u64 {
-    let pool = &state.pool;
-    let stripe = match table.is_sums {
-        0 => 0,
-        _ => {
-            let marker = 0u8;
-            stripe_of(&raw const marker as u64, pool.stripe_bits)
-        }
-    };
-    let start = state as *const State as u64 + pool.start;
-    (start + stripe * pool.part + u64::from(value) * 8) as *mut u64
+/// The value in a part.
+fn value_at(state: &State, part: u64, value: u32) -> *mut u64 {
+    let start = state as *const State as u64 + state.pool.start;
+    (start + part * POOL_PART + u64::from(value) * 8) as *mut u64
+}
+
+/// Where a key has its value; 0 for nowhere.
+///
+/// # Safety
+/// As [`dwell_agent_script_lookup`].
+unsafe fn found(table: *const Table, key: *const u64, state: *const State) -> u32 {
+    // SAFETY: by contract.
+    let direct = unsafe { direct(&*state, &*table, key) };
+    let value = direct.map_or(0, |d| d.load(Ordering::Acquire));
+    if value != 0 {
+        return value;
+    }
+    // SAFETY: by contract.
+    let search = unsafe { Search::new(table, key, state) };
+    let slot = search.find();
+    slot.map_or(0, |slot| slot.value.load(Ordering::Relaxed))
 }
 
 /// Where the value of a key is noted, if it is one whose value is.
@@ -225,7 +234,7 @@ unsafe fn direct<'s>(state: &'s State, table: &Table, key: *const u64) -> Option
     Some(unsafe { &*(at as *const AtomicU32) })
 }
 
-/// The address of a key's value, of sums that of this stripe; 0 if there is none.
+/// The address of a key's value, of sums that in the first part; 0 if there is none.
 ///
 /// # Safety
 /// All three must be addresses of such things, the key with the table's size.
@@ -239,16 +248,38 @@ pub unsafe extern "C" fn dwell_agent_script_lookup(
     state: *const State,
 ) -> u64 {
     // SAFETY: by contract.
-    unsafe {
-        let direct = direct(&*state, &*table, key);
-        let value = direct.map_or(0, |d| d.load(Ordering::Acquire));
-        if value != 0 {
-            return value_at(&*state, &*table, value) as u64;
-        }
+    match unsafe { found(table, key, state) } {
+        0 => 0,
+        // SAFETY: by contract.
+        value => value_at(unsafe { &*state }, 0, value) as u64,
+    }
+}
+
+/// The address of the value of a key of sums for this thread; 0 if there is none. The lowest bit is set if nobody else
+/// changes what is there. Only for threads of the target: another process' may have the same fs base.
+///
+/// # Safety
+/// As [`dwell_agent_script_lookup`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_script_sum(
+    table: *const Table,
+    key: *const u64,
+    _: u64,
+    _: u64,
+    _: u64,
+    state: *const State,
+) -> u64 {
+    // SAFETY: by contract.
+    let value = unsafe { found(table, key, state) };
+    if value == 0 {
+        return 0;
     }
     // SAFETY: by contract.
-    let search = unsafe { Search::new(table, key, state) };
-    search.find().map_or(0, |slot| search.value(slot) as u64)
+    let state = unsafe { &*state };
+    match own_part(state) {
+        0 => value_at(state, 0, value) as u64,
+        part => value_at(state, part, value) as u64 | 1,
+    }
 }
 
 /// Sets a key's value; 0, or negative if there is no room, or, with flags 1, if it is there already.

@@ -1,5 +1,5 @@
 //! Which thread this is, and its own memory.
-use super::layout::{State, TID_IN_CONTROL_BLOCK, Thread, hash};
+use super::layout::{OWNERS, State, THREAD_BITS, THREADS, TID_IN_CONTROL_BLOCK, Thread, place_of};
 use super::system::{SYS_GETPID, SYS_GETTID, SYS_TGKILL, system_call};
 use core::arch::asm;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -38,8 +38,30 @@ unsafe fn tid_by_libc(address: u64) -> u32 {
 fn place(state: &State, n: u64) -> &Thread {
     let threads = &state.threads;
     let at = state as *const State as u64 + threads.start;
-    // SAFETY: the state has `count` of them there.
-    unsafe { &*(at as *const Thread).add((n & (threads.count - 1)) as usize) }
+    // SAFETY: the state has as many there.
+    unsafe { &*(at as *const Thread).add((n & (THREADS - 1)) as usize) }
+}
+
+/// The part of the pool that only this thread changes; 0 if it has none.
+pub(super) fn own_part(state: &State) -> u64 {
+    let address = own_address(state);
+    let n = place_of(address, OWNERS.trailing_zeros());
+    let owner = &state.pool.owners[(n as usize) & (OWNERS - 1)];
+    let there = owner.load(Relaxed);
+    if address != 0 && there == address {
+        return n + 1;
+    }
+    let is_free = address != 0 && there == 0;
+    let claim = || owner.compare_exchange(0, address, AcqRel, Relaxed);
+    if !is_free || claim().is_err() {
+        return 0;
+    }
+    let mut first = 0u64;
+    let is_read = super::read::read(state, &raw mut first as u64, 8, address) == 8;
+    if is_read && first == address {
+        state.threads.have_control_blocks.store(1, Relaxed);
+    }
+    n + 1
 }
 
 /// The place of this thread, with its number.
@@ -48,7 +70,7 @@ fn own_place(state: &State) -> Option<(u64, u32)> {
     if address == 0 {
         return None;
     }
-    let first = hash([address >> 6].into_iter());
+    let first = place_of(address, THREAD_BITS);
     for n in first..first + WINDOW {
         let thread = place(state, n);
         let there = thread.address.load(Relaxed);
@@ -122,7 +144,7 @@ fn begin(state: &State, n: u64, address: u64) -> u32 {
 
 fn memory_at(state: &State, n: u64) -> u64 {
     let threads = &state.threads;
-    let index = n & (threads.count - 1);
+    let index = n & (THREADS - 1);
     state as *const State as u64 + threads.memory + index * threads.memory_size
 }
 

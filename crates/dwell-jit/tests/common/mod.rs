@@ -1,4 +1,5 @@
 //! Runs code natively.
+#![allow(dead_code)] // no test uses all of it
 pub mod draw;
 
 use dwell_abi::program::Instruction;
@@ -163,7 +164,7 @@ pub const REGISTERS: [(i16, usize); 15] = [
 unsafe extern "C" {
     /// Sets all registers but rsp (rax, rbx, rcx, rdx, rsi, rdi, rbp, r8 to r15), calls as a stub does, and stores
     /// what they are then. Gives the stack pointer at the probe.
-    fn dwell_test_probe(code: *const u8, registers: *mut u64) -> u64;
+    pub fn dwell_test_probe(code: *const u8, registers: *mut u64) -> u64;
 }
 
 global_asm!(

@@ -4,7 +4,7 @@ use super::{Made, refuse};
 use crate::error::TraceError;
 use dwell_abi::program::operation as op;
 use dwell_agent::layout::{KEPT_LEN, Link};
-use dwell_jit::{Frame, Gate, Links, TranslateError, translate};
+use dwell_jit::{Frame, Gate, Links, Nearby, Sums, TranslateError, translate};
 use dwell_patch::process::{Placed, Programs};
 use dwell_script::codegen::Site;
 use std::io;
@@ -15,6 +15,8 @@ pub(super) struct Surroundings<'s> {
     /// Addresses of the agent's code and of the shared part.
     pub(super) agent: u64,
     pub(super) state: u64,
+    /// Whether threads of the target run it, and no others.
+    pub(super) is_target: bool,
 }
 
 impl Links for Surroundings<'_> {
@@ -32,6 +34,15 @@ impl Links for Surroundings<'_> {
 
     fn state(&self) -> u64 {
         self.state
+    }
+
+    fn nearby(&self) -> Option<Nearby> {
+        let sum = self.agent + dwell_agent::SCRIPT_SUM_OFFSET;
+        self.shape.nearby(sum).filter(|_| self.is_target)
+    }
+
+    fn sums(&self, store: u32) -> Option<Sums> {
+        self.shape.sums(store)
     }
 }
 
@@ -109,6 +120,7 @@ impl<'m> Block<'m> {
             shape: self.shape,
             agent: at.agent,
             state: at.state + OWN_LEN,
+            is_target: true,
         };
         // Always a word, so that the code has the same length whether we can be told to live or not.
         let owner = match at.owner {

@@ -49,6 +49,7 @@ impl Local {
             shape,
             agent: base,
             state: memory.at(0) as u64,
+            is_target: false,
         };
         map[..dwell_agent::CODE.len()].copy_from_slice(dwell_agent::CODE);
         let mut end = dwell_agent::CODE.len().next_multiple_of(32);

@@ -1,6 +1,9 @@
 //! The memory that a script's programs share with us: what is where in it.
 use dwell_abi::program::Store;
-use dwell_agent::script::layout::{DIRECT, Pool, Ring, Slot, State, Table, Thread, Threads};
+use dwell_agent::script::layout::{
+    DIRECT, OWNERS, POOL_PART, Pool, Ring, Slot, State, THREADS, Table, Thread, Threads,
+};
+use dwell_jit::{Nearby, Sums};
 use memmap2::{MmapMut, MmapOptions};
 use std::fs::File;
 use std::io;
@@ -8,14 +11,10 @@ use std::sync::atomic::AtomicU64;
 
 /// Bytes in front of it that are the target's own, and zero in its children: the gate.
 pub(super) const OWN_LEN: u64 = 4096;
-/// Threads that have `self->` variables at a time.
-const THREADS: u64 = 4096;
 /// Bytes for the slots of one table, at most.
 const MOST_SLOT_BYTES: u64 = 48 << 20;
-/// Bytes of each part of the pool.
-const POOL_PART: u64 = 32 << 20;
-/// More stripes would cost memory for little.
-const MOST_STRIPE_BITS: u32 = 3;
+/// Parts of the pool: that of all, and those of a thread each.
+const PARTS: u64 = 1 + OWNERS as u64;
 
 /// Where a store is, from the start of the shared part.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +35,7 @@ pub(super) struct Shape {
     tables: Vec<(u64, Table)>,
     ring: (u64, u64),
     threads: (u64, u64, u64),
-    pool: (u64, u32),
+    pool: u64,
 }
 
 /// Hands out room, one piece behind the other.
@@ -59,7 +58,7 @@ impl Shape {
             tables: Vec::new(),
             ring: (0, 0),
             threads: (0, 0, 8),
-            pool: (0, stripe_bits()),
+            pool: 0,
         };
         for store in stores {
             let place = shape.place(*store, &mut room);
@@ -74,7 +73,7 @@ impl Shape {
         let ring_size = u64::from(ring_bytes);
         room.0 = room.0.next_multiple_of(4096);
         shape.ring = (room.take(ring_size), ring_size);
-        shape.pool.0 = room.take(POOL_PART << shape.pool.1);
+        shape.pool = room.take(POOL_PART * PARTS);
         shape.len = room.0.next_multiple_of(4096);
         shape
     }
@@ -135,9 +134,32 @@ impl Shape {
         Some((at, &found.1))
     }
 
-    /// Where the values of each stripe are: start, bytes of each, how many.
+    /// Where the parts of the pool are: start, bytes of each, how many.
     pub(super) fn pool(&self) -> (u64, u64, u64) {
-        (self.pool.0, POOL_PART, 1 << self.pool.1)
+        (self.pool, POOL_PART, PARTS)
+    }
+
+    /// What code needs to know to do without calls; none if it is too far.
+    pub(super) fn nearby(&self, sum: u64) -> Option<Nearby> {
+        Some(Nearby {
+            threads: self.threads.0.try_into().ok()?,
+            thread_memory: self.threads.1.try_into().ok()?,
+            thread_memory_size: self.threads.2.try_into().ok()?,
+            pool: self.pool.try_into().ok()?,
+            sum,
+        })
+    }
+
+    /// A store of sums.
+    pub(super) fn sums(&self, store: u32) -> Option<Sums> {
+        let (_, table) = self.table(store).filter(|(_, t)| t.is_sums != 0)?;
+        Some(Sums {
+            value: table.value.try_into().ok()?,
+            direct: match table.direct {
+                0 => None,
+                at => at.try_into().ok(),
+            },
+        })
     }
 
     /// Writes the head of memory that is zero.
@@ -157,29 +179,20 @@ impl Shape {
             },
             threads: Threads {
                 start: self.threads.0,
-                count: THREADS,
                 memory: self.threads.1,
                 memory_size: self.threads.2,
                 ..Threads::default()
             },
             pool: Pool {
-                start: self.pool.0,
-                part: POOL_PART,
-                stripe_bits: self.pool.1.into(),
+                start: self.pool,
                 used: AtomicU64::new(8),
+                ..Pool::default()
             },
             ..State::default()
         };
         // SAFETY: as above.
         unsafe { memory.at(0).cast::<State>().write(state) };
     }
-}
-
-/// Twice as many stripes as processors, within reason.
-fn stripe_bits() -> u32 {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let stripes = (2 * processors).next_power_of_two();
-    stripes.trailing_zeros().clamp(1, MOST_STRIPE_BITS)
 }
 
 /// The shared part, mapped here.

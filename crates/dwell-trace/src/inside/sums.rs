@@ -18,7 +18,7 @@ fn slot_at<'m>(memory: &'m Memory, table: &Table, index: u64) -> (&'m Slot, u64)
     (unsafe { &*memory.at(at).cast::<Slot>() }, at)
 }
 
-/// Where a slot's value is for each stripe.
+/// Where a slot's value is in each part.
 fn values(shape: &Shape, table: &Table, slot: &Slot) -> impl Iterator<Item = u64> {
     let (start, part, parts) = shape.pool();
     let at = start + u64::from(slot.value.load(Ordering::Relaxed)) * 8;
@@ -26,7 +26,7 @@ fn values(shape: &Shape, table: &Table, slot: &Slot) -> impl Iterator<Item = u64
     (0..parts).map(move |n| at + n * part)
 }
 
-/// Every key with a value; of sums, with one for each stripe.
+/// Every key with a value; of sums, with one for each part.
 pub(super) fn each(memory: &Memory, shape: &Shape, store: u32, tell: &mut dyn FnMut(&[u8], &[u8])) {
     let Some((_, table)) = shape.table(store) else {
         return;

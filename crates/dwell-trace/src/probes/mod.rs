@@ -1,6 +1,7 @@
 //! What a script's descriptions mean on this machine.
 mod functions;
 mod glob;
+pub(crate) mod patched;
 mod place;
 mod process;
 mod static_probes;
