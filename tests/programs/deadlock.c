@@ -3,7 +3,7 @@
  * wants that of the next one, the last one that of the first.
  *
  *   deadlock ring COUNT [KIND]   they wait for ever; KIND of mutex: normal (if none is named), recursive,
- *                                errorcheck, robust, inherit
+ *                                errorcheck, robust, inherit; or write: they are read-write locks, to be written
  *   deadlock timed COUNT         the same, but each gives up every second and tries again
  *   deadlock chain COUNT         the same, but the last one wants nothing and holds its mutex for ever
  *   deadlock self 1              it wants the mutex that it holds
@@ -24,15 +24,22 @@
 
 enum { MOST = 16 };
 
-static pthread_mutex_t forks[MOST];
+static union {
+	pthread_mutex_t mutex;
+	pthread_rwlock_t rwlock;
+} forks[MOST];
+static int are_written;
 static pthread_barrier_t all_hold;
 static size_t count;
 static const char *how;
 static atomic_int tids[MOST], wanting;
 
-__attribute__((noipa)) static void want_for_ever(pthread_mutex_t *mutex)
+__attribute__((noipa)) static void want_for_ever(size_t number)
 {
-	pthread_mutex_lock(mutex);
+	if (are_written)
+		pthread_rwlock_wrlock(&forks[number].rwlock);
+	else
+		pthread_mutex_lock(&forks[number].mutex);
 	__asm__ volatile("" ::: "memory");
 }
 
@@ -54,23 +61,32 @@ __attribute__((noipa)) static void *philosopher(void *number)
 	snprintf(name, sizeof name, "philosopher-%c", 'a' + (char)me);
 	prctl(PR_SET_NAME, name);
 	tids[me] = gettid();
-	pthread_mutex_lock(&forks[me]);
+	if (are_written)
+		pthread_rwlock_wrlock(&forks[me].rwlock);
+	else
+		pthread_mutex_lock(&forks[me].mutex);
 	pthread_barrier_wait(&all_hold);
 	wanting++;
 	if (strcmp(how, "timed") == 0)
-		want_for_a_while(&forks[(me + 1) % count]);
+		want_for_a_while(&forks[(me + 1) % count].mutex);
 	else if (strcmp(how, "self") == 0)
-		want_for_ever(&forks[me]);
+		want_for_ever(me);
 	else if (strcmp(how, "chain") == 0 && me == count - 1)
 		pause();
 	else
-		want_for_ever(&forks[(me + 1) % count]);
+		want_for_ever((me + 1) % count);
 	return NULL;
 }
 
-static void make(pthread_mutex_t *mutex, const char *kind)
+static void make(size_t number, const char *kind)
 {
 	pthread_mutexattr_t attributes;
+
+	are_written = strcmp(kind, "write") == 0;
+	if (are_written) {
+		pthread_rwlock_init(&forks[number].rwlock, NULL);
+		return;
+	}
 	pthread_mutexattr_init(&attributes);
 	if (strcmp(kind, "recursive") == 0)
 		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
@@ -80,7 +96,7 @@ static void make(pthread_mutex_t *mutex, const char *kind)
 		pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
 	else if (strcmp(kind, "inherit") == 0)
 		pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(mutex, &attributes);
+	pthread_mutex_init(&forks[number].mutex, &attributes);
 }
 
 static void begin(void)
@@ -110,7 +126,7 @@ int main(int argc, char **argv)
 	if (count == 0 || count > MOST)
 		return 2;
 	for (size_t i = 0; i < count; i++)
-		make(&forks[i], argc > 3 ? argv[3] : "normal");
+		make(i, argc > 3 ? argv[3] : "normal");
 	printf("{}\n");
 	for (int command; (command = getchar()) != EOF && command != 'q';)
 		if (command == 'r')

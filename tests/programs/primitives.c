@@ -196,14 +196,36 @@ static void *taker(void *unused)
 	return unused;
 }
 
+/* Who is to be cancelled ends where it waits for a semaphore, though that is not down, and takes nothing. */
+static void *cancelled(void *unused)
+{
+	pthread_cancel(pthread_self());
+	sem_wait(&own.semaphore);
+	wrong("sem_wait of a thread that was cancelled");
+	return unused;
+}
+
+static void try_cancelled(void)
+{
+	pthread_t thread;
+	void *result;
+
+	if (pthread_create(&thread, NULL, cancelled, NULL) != 0 || pthread_join(thread, &result) != 0)
+		wrong("a thread to be cancelled");
+	if (result != PTHREAD_CANCELED)
+		wrong("the result of a thread that was cancelled");
+}
+
 static void *maker(void *unused)
 {
-	while (!ending) {
+	for (unsigned long round = 0; !ending; round++) {
 		park_if_told();
 		add(&sem.ups);
 		sem_post(&sem.semaphore);
 		/* One that nobody else takes from: it never waits for good. */
 		sem_post(&own.semaphore);
+		if (round % 64 == 0)
+			try_cancelled();
 		if (sem_wait(&own.semaphore) != 0)
 			wrong("sem_wait");
 		add(&own.counts.acquired);

@@ -417,6 +417,8 @@ c_consts! { emit_table_consts:
     pub const TABLE_FRAME_POINTER: u32 = 0xffff_ffff;
     /// `Mapping::table`: the module's table is not loaded yet.
     pub const TABLE_NOT_READY: u32 = 0xffff_fffe;
+    /// `Mapping::table`: all of it is reached with the stack as at a function's entry.
+    pub const TABLE_LIKE_ENTRY: u32 = 0xffff_fffd;
     /// Most mappings of one process the in-kernel unwinder knows.
     pub const MAX_MAPPINGS: u32 = 256;
     /// Most modules.

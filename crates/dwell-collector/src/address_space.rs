@@ -1,7 +1,7 @@
 //! What is mapped executable where in a process.
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
-use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER};
+use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -26,6 +26,8 @@ pub struct AddressSpace {
     mapped: BTreeMap<u64, Mapped>,
     /// What the kernel side shall not unwind.
     hidden: Vec<Range<u64>>,
+    /// Where in it the stack is as at a function's entry.
+    like_entries: Vec<u64>,
     version: u32,
 }
 
@@ -123,13 +125,29 @@ impl AddressSpace {
     pub fn clear_before(&mut self, time: u64) {
         self.version += 1;
         self.hidden.clear();
+        self.like_entries.clear();
         self.mapped.retain(|_, m| m.time >= time);
     }
 
-    /// Hides code from the kernel side, whose stacks end there: a copy comes instead.
-    pub fn hide(&mut self, ranges: &[Range<u64>]) {
+    /// Hides code from the kernel side, whose stacks end there: a copy comes instead. Not so at `like_entries`,
+    /// where the stack is as at a function's entry.
+    pub fn hide(&mut self, ranges: &[Range<u64>], like_entries: &[u64]) {
         self.version += 1;
         self.hidden.extend_from_slice(ranges);
+        self.like_entries.extend_from_slice(like_entries);
+    }
+
+    /// What the kernel side shall know of a hidden mapping.
+    fn shown(&self, start: u64, end: u64) -> impl Iterator<Item = Mapping> {
+        let inside = self.like_entries.iter().copied();
+        let inside = inside.filter(move |at| (start..end).contains(at));
+        inside.map(|at| Mapping {
+            start: at,
+            end: at + 1,
+            text_base: at,
+            table: TABLE_LIKE_ENTRY,
+            pad: 0,
+        })
     }
 
     fn is_hidden(&self, start: u64, end: u64) -> bool {
@@ -143,6 +161,7 @@ impl AddressSpace {
         let mut rows: Vec<Mapping> = Vec::new();
         for (start, mapped) in self.iter() {
             if self.is_hidden(start, mapped.end) {
+                rows.extend(self.shown(start, mapped.end));
                 continue;
             }
             let row = kernel_row(start, mapped, modules);

@@ -1,8 +1,8 @@
 //! Which threads wait for locks at the end of a recording, and who holds these: what a deadlock is told from.
 //!
-//! A mutex of glibc says who holds it behind its word; a word with `FUTEX_WAITERS` (priority inheritance, robust
-//! mutexes, those of musl that are not normal) says so itself. Whether a word belongs to such a mutex is for a reader
-//! to tell, who knows the stacks.
+//! A mutex of glibc says who holds it behind its word, and so does a read-write lock who has it for writing; a word
+//! with `FUTEX_WAITERS` (priority inheritance, robust mutexes, those of musl that are not normal) says so itself.
+//! Whether a word belongs to such a lock is for a reader to tell, who knows the stacks.
 //!
 //! Everything is read twice. A thread that did not leave the processor in between waited all the time, so what
 //! is told held for all threads at one instant: a circle among them is real.
@@ -26,6 +26,8 @@ pub struct HeldUp {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FutexWait {
     address: u64,
+    /// What its word was, as far as the kernel looks.
+    expected: u32,
     timed: bool,
 }
 
@@ -54,7 +56,7 @@ pub fn held_up(threads: impl Iterator<Item = (u32, u32, u32)>) -> Vec<HeldUp> {
 fn read(pid: u32, tid: u32) -> Option<Reading> {
     let task = format!("/proc/{pid}/task/{tid}");
     let wait = futex_wait(&fs::read_to_string(format!("{task}/syscall")).ok()?)?;
-    let owner = owner(pid, wait.address)?;
+    let owner = owner(pid, &wait)?;
     let status = fs::read_to_string(format!("{task}/status")).ok()?;
     let sleeps = status
         .lines()
@@ -70,7 +72,8 @@ fn futex_wait(line: &str) -> Option<FutexWait> {
         return None;
     }
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
-    let (address, operation, _, timeout) = (argument()?, argument()?, argument()?, argument()?);
+    let (address, operation, expected, timeout) =
+        (argument()?, argument()?, argument()?, argument()?);
     const FUTEX_LOCK_PI2: i32 = 13;
     let command = operation as i32 & !(libc::FUTEX_PRIVATE_FLAG | libc::FUTEX_CLOCK_REALTIME);
     let waits = [
@@ -81,16 +84,23 @@ fn futex_wait(line: &str) -> Option<FutexWait> {
     ];
     waits.contains(&command).then_some(FutexWait {
         address,
+        expected: expected as u32,
         timed: timeout != 0,
     })
 }
 
-/// Who holds the lock with this word, where it tells; 0 is nobody.
-fn owner(pid: u32, address: u64) -> Option<u32> {
+/// Who holds the lock that is waited for, where it tells; 0 is nobody.
+fn owner(pid: u32, wait: &FutexWait) -> Option<u32> {
     /// What a word of glibc's plain mutexes is while somebody waits.
     const CONTENDED: u32 = 2;
     /// Bytes from the word to the owner there.
     const OWNER: u64 = 8;
+    /// What either word of glibc's read-write locks is while somebody waits for a writer.
+    const WRITTEN: u32 = 3;
+    /// Bytes from the word that writers wait on to the one who writes; between the word that readers wait on and that
+    /// one there are four bytes more, and nothing is where it would be for a writer.
+    const WRITER: u64 = 12;
+    let address = wait.address;
     let word = |address| {
         Some(u32::from_ne_bytes(
             read_memory(pid, address, 4)?.try_into().ok()?,
@@ -101,6 +111,12 @@ fn owner(pid: u32, address: u64) -> Option<u32> {
         value & libc::FUTEX_TID_MASK
     } else if value == CONTENDED {
         word(address.checked_add(OWNER)?)?
+    } else if value == WRITTEN && wait.expected == WRITTEN {
+        let writer = address.checked_add(WRITER)?;
+        match word(writer)? {
+            0 => word(writer + 4)?,
+            writer => writer,
+        }
     } else {
         0
     };
@@ -148,6 +164,56 @@ mod tests {
 
     static MUTEXES: [Mutex; 2] = [Mutex::new(), Mutex::new()];
 
+    struct Rwlock(UnsafeCell<libc::pthread_rwlock_t>);
+    // SAFETY: as of a mutex.
+    unsafe impl Sync for Rwlock {}
+    static WRITTEN: Rwlock = Rwlock(UnsafeCell::new(libc::PTHREAD_RWLOCK_INITIALIZER));
+
+    /// A thread that waits for the lock for ever; its number.
+    fn wants(take: unsafe extern "C" fn(*mut libc::pthread_rwlock_t) -> i32) -> u32 {
+        let (said, tid) = mpsc::channel();
+        std::thread::spawn(move || {
+            // SAFETY: takes nothing and has no effect.
+            said.send(unsafe { libc::gettid() } as u32).expect("heard");
+            // SAFETY: an initialised lock that is never moved or freed.
+            unsafe { take(WRITTEN.0.get()) }
+        });
+        tid.recv().expect("said")
+    }
+
+    /// A reader and a writer wait for who writes, each on a word of its own.
+    #[test]
+    fn who_writes_is_told_to_readers_and_writers() {
+        // SAFETY: as above; this thread never lets it go.
+        let me = unsafe {
+            assert_eq!(libc::pthread_rwlock_wrlock(WRITTEN.0.get()), 0);
+            libc::gettid() as u32
+        };
+        let tids = [
+            wants(libc::pthread_rwlock_rdlock),
+            wants(libc::pthread_rwlock_wrlock),
+        ];
+        let found = found(&tids);
+        let lock = WRITTEN.0.get() as u64;
+        let words = found.iter().map(|w| (w.address, w.owner_ns_tid, w.timed));
+        let wanted = [(lock + 8, me, false), (lock + 12, me, false)];
+        assert_eq!(words.collect::<Vec<_>>(), wanted);
+    }
+
+    /// What is told of these threads, once it is told of all; their numbers are their places.
+    fn found(tids: &[u32]) -> Vec<HeldUp> {
+        let pid = std::process::id();
+        let until = Instant::now() + Duration::from_secs(20);
+        loop {
+            let numbered = (0..).zip(tids);
+            let found = held_up(numbered.map(|(me, &tid)| (me, pid, tid)));
+            if found.len() == tids.len() || Instant::now() > until {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Threads that wait for each other until the process ends.
     #[test]
     fn the_owners_of_real_mutexes_are_told() {
@@ -166,15 +232,8 @@ mod tests {
         }
         let mut tids: Vec<(u32, u32)> = tids.iter().take(2).collect();
         tids.sort_unstable();
-        let pid = std::process::id();
-        let until = Instant::now() + Duration::from_secs(20);
-        let found = loop {
-            let found = held_up(tids.iter().map(|&(me, tid)| (me, pid, tid)));
-            if found.len() == 2 || Instant::now() > until {
-                break found;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
+        let numbers: Vec<u32> = tids.iter().map(|&(_, tid)| tid).collect();
+        let found = found(&numbers);
         let wanted = |me: usize| HeldUp {
             thread: me as u32,
             address: MUTEXES[1 - me].0.get() as u64,

@@ -354,10 +354,11 @@ impl Processes {
         Ok(())
     }
 
-    /// Code that the kernel side shall not unwind: it would take what rbp holds there for a frame.
-    pub fn hide(&mut self, id: u32, ranges: &[Range<u64>]) {
+    /// Code that the kernel side shall not unwind, since it would take what rbp holds there for a frame, but at
+    /// these addresses in it, where the stack is as at a function's entry.
+    pub fn hide(&mut self, id: u32, ranges: &[Range<u64>], like_entries: &[u64]) {
         let process = &mut self.processes[id as usize];
-        process.space.hide(ranges);
+        process.space.hide(ranges, like_entries);
         process.space_dirty = true;
     }
 

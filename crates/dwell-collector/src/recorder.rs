@@ -225,9 +225,15 @@ impl Recorder {
         self.state.processes.id_of(pid)
     }
 
-    /// Code at these addresses of a process is ours from now on.
-    pub fn set_own_code(&mut self, process: u32, ranges: Vec<std::ops::Range<u64>>) {
-        self.state.processes.hide(process, &ranges);
+    /// Code at these addresses of a process is ours from now on. At those in `like_entries` the stack is as at the
+    /// entry of a function, so that it is walked where it is taken.
+    pub fn set_own_code(
+        &mut self,
+        process: u32,
+        ranges: Vec<std::ops::Range<u64>>,
+        like_entries: &[u64],
+    ) {
+        self.state.processes.hide(process, &ranges, like_entries);
         self.state.own_code.set(process, ranges);
     }
 

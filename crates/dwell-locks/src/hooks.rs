@@ -23,22 +23,17 @@ enum Quick {
     Nowhere,
     Mutex { glibc: u64, musl: u64 },
     Rwlock { glibc: u64 },
+    Semaphore { glibc: u64 },
 }
 
 impl Function {
     /// The hook at the entry.
     pub fn entry(&self, libc: Libc) -> Hook {
-        let knows_rwlock = matches!(
-            libc,
-            Libc::Glibc {
-                has_known_rwlock: true,
-                ..
-            }
-        );
         Hook::Inline(match (libc, self.quick) {
-            (Libc::Glibc { .. }, Quick::Mutex { glibc, .. }) => glibc,
+            (Libc::Glibc(_), Quick::Mutex { glibc, .. }) => glibc,
             (Libc::Musl, Quick::Mutex { musl, .. }) => musl,
-            (_, Quick::Rwlock { glibc }) if knows_rwlock => glibc,
+            (Libc::Glibc(known), Quick::Rwlock { glibc }) if known.has_rwlock => glibc,
+            (Libc::Glibc(known), Quick::Semaphore { glibc }) if known.semaphore.is_some() => glibc,
             _ => self.plain,
         })
     }
@@ -91,6 +86,13 @@ const fn plain(name: &'static str, plain: u64) -> Function {
 const fn rwlock(name: &'static str, plain_at: u64, glibc: u64) -> Function {
     Function {
         quick: Quick::Rwlock { glibc },
+        ..plain(name, plain_at)
+    }
+}
+
+const fn semaphore(name: &'static str, plain_at: u64, glibc: u64) -> Function {
+    Function {
+        quick: Quick::Semaphore { glibc },
         ..plain(name, plain_at)
     }
 }
@@ -210,7 +212,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
         plain("pthread_cond_timedwait", CONDITION_OFFSET),
         plain("pthread_cond_clockwait", CONDITION_OFFSET),
         plain("pthread_barrier_wait", BARRIER_OFFSET),
-        plain("sem_wait", DOWN_OFFSET),
+        semaphore("sem_wait", DOWN_OFFSET, GLIBC_DOWN_OFFSET),
         plain("sem_timedwait", DOWN_OFFSET),
         plain("sem_clockwait", DOWN_OFFSET),
         short("sem_trywait", TRYDOWN_OFFSET, RESULT_TRYDOWN_OFFSET),

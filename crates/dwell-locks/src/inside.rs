@@ -3,6 +3,9 @@ use crate::libc::{GLIBC_MASK, LOAD_FROM_FS, MODRM_BUT_REGISTER};
 use dwell_patch::Image;
 use std::collections::BTreeSet;
 
+/// `endbr64`
+pub(crate) const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+
 /// The functions that wait for a condition.
 const CONDITION_WAITS: [&[u8]; 3] = [
     b"pthread_cond_wait",
@@ -24,7 +27,7 @@ pub(crate) fn retake(image: &Image<'_>) -> Option<u64> {
 }
 
 /// Where a function calls to, and some more places that are none.
-fn calls(image: &Image<'_>, start: u64) -> Vec<u64> {
+pub(crate) fn calls(image: &Image<'_>, start: u64) -> Vec<u64> {
     const CALL: u8 = 0xe8;
     let code = code(image, start).unwrap_or_default();
     let calls = code.windows(5).enumerate().filter(|(_, c)| c[0] == CALL);
@@ -51,7 +54,6 @@ fn takes_mutex(image: &Image<'_>, start: u64) -> bool {
 /// Bytes from the start of `pthread_spin_lock` to the first instruction of the loop in which it waits; none
 /// where its code is another than x86-64 glibc's, which has nothing on the stack.
 pub(crate) fn spin_loop(image: &Image<'_>) -> Option<u32> {
-    const LANDING_PAD: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa]; // endbr64
     const TAKE: [u8; 4] = [0xf0, 0xff, 0x0f, 0x75]; // lock decl (%rdi); jne
     const PAUSE: [u8; 2] = [0xf3, 0x90];
     let symbol = image.symbols().find(|s| s.name == b"pthread_spin_lock")?;

@@ -1,4 +1,5 @@
 //! What is known of a process' libc, from its own file.
+use crate::inside::{LANDING_PAD, calls};
 use dwell_elf::ElfFile;
 use dwell_patch::Image;
 use dwell_patch::plan::Function;
@@ -7,16 +8,33 @@ use dwell_patch::plan::Function;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Libc {
     /// glibc, whose plain mutex the agent takes by itself.
-    Glibc {
-        /// Distance of a thread's number from its fs base, bytes.
-        tid_offset: u64,
-        /// Whether the agent takes its read-write locks by itself, too.
-        has_known_rwlock: bool,
-    },
+    Glibc(Glibc),
     /// musl, likewise.
     Musl,
     /// The real functions do all the work.
     Unknown,
+}
+
+/// What is known of a glibc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glibc {
+    /// Distance of a thread's number from its fs base, bytes.
+    pub tid_offset: u64,
+    /// Whether the agent takes its read-write locks by itself, too.
+    pub has_rwlock: bool,
+    /// How a thread knows that it is to be cancelled, where the agent takes semaphores by itself.
+    pub semaphore: Option<Cancellation>,
+}
+
+/// How a glibc thread knows that it is to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancellation {
+    /// Distance of the word that tells from the thread's fs base, bytes.
+    pub offset: u32,
+    /// Its bits that tell.
+    pub mask: u32,
+    /// What they are then.
+    pub value: u32,
 }
 
 /// The function whose code tells the two apart.
@@ -55,11 +73,14 @@ impl Libc {
         };
         let contains = |bytes: &[u8]| code.windows(bytes.len()).any(|c| c == bytes);
         if exchanges(AT_RDI, &[]) && contains(&GLIBC_MASK) {
-            let tid_offset = tid_offset(code);
-            return Some(tid_offset.map_or(Libc::Unknown, |tid_offset| Libc::Glibc {
-                tid_offset,
-                has_known_rwlock: has_known_rwlock(image),
-            }));
+            let known = |tid_offset| {
+                Libc::Glibc(Glibc {
+                    tid_offset,
+                    has_rwlock: has_known_rwlock(image),
+                    semaphore: cancellation(image).filter(|_| has_known_semaphore(image)),
+                })
+            };
+            return Some(tid_offset(code).map_or(Libc::Unknown, known));
         }
         let tests_type = MUSL_TYPE.iter().any(|test| contains(test));
         if exchanges(AT_RDI_PLUS, &[4]) && contains(&MUSL_TAKEN) && tests_type {
@@ -87,6 +108,46 @@ fn has_known_rwlock(image: &Image<'_>) -> bool {
         && code_of(image, b"pthread_rwlock_wrlock").is_some_and(stores)
 }
 
+/// Whether glibc's semaphores are those it has had since 2.21: one 64-bit exchange takes one from the value in the
+/// lower half of the word, after a look whether the thread is to be cancelled.
+fn has_known_semaphore(image: &Image<'_>) -> bool {
+    const LESS_ONE: [u8; 4] = [0x48, 0x8d, 0x50, 0xff]; // lea -1(%rax),%rdx
+    const EXCHANGE: [u8; 4] = [0xf0, 0x48, 0x0f, 0xb1]; // lock cmpxchg %…,…
+    let (Some(code), Some(test)) = (
+        code_of(image, b"sem_wait"),
+        address_of(image.file(), TEST_CANCEL),
+    ) else {
+        return false;
+    };
+    let takes = |c: &[u8]| c[..4] == LESS_ONE && c[4..] == EXCHANGE;
+    let wait = address_of(image.file(), b"sem_wait").unwrap_or(0);
+    code.windows(8).any(takes) && calls(image, wait).contains(&test)
+}
+
+/// The function in which a thread ends that is to be cancelled.
+const TEST_CANCEL: &[u8] = b"pthread_testcancel";
+
+/// How a thread knows that it is to be cancelled: what glibc looks at for that.
+fn cancellation(image: &Image<'_>) -> Option<Cancellation> {
+    const SELF_TO_RDX: [u8; 9] = [0x64, 0x48, 0x8b, 0x14, 0x25, 0x10, 0, 0, 0]; // mov %fs:16,%rdx
+    let code = code_of(image, TEST_CANCEL)?;
+    let code = code.strip_prefix(&LANDING_PAD).unwrap_or(code);
+    let found = match code.strip_prefix(&SELF_TO_RDX) {
+        Some([0x8b, 0x82, rest @ ..]) => rest, // mov …(%rdx),%eax
+        _ => code.strip_prefix(&[0x64, 0x8b, 0x04, 0x25])?, // mov %fs:…,%eax
+    };
+    // and $…,%eax; cmp $…,%eax; je
+    let [a, b, c, d, 0x83, 0xe0, mask, 0x83, 0xf8, value, 0x74, ..] = *found else {
+        return None;
+    };
+    let extended = |byte: u8| i32::from(byte as i8) as u32;
+    Some(Cancellation {
+        offset: u32::from_le_bytes([a, b, c, d]),
+        mask: extended(mask),
+        value: extended(value),
+    })
+}
+
 fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
     file.symbols().find(|s| s.name == name).map(|s| s.address)
 }
@@ -108,6 +169,40 @@ fn tid_offset(code: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// A thread that is to be cancelled, and not before, says so where it is looked for. It must end when it waits
+    /// for a semaphore next, so it does not return here.
+    fn assert_cancellation_tells(at: Cancellation) {
+        extern "C" fn cancelled(at: *mut ::libc::c_void) -> *mut ::libc::c_void {
+            unsafe extern "C" {
+                fn pthread_testcancel();
+            }
+            // SAFETY: whoever made this thread waits for it, and lends it that.
+            let at = unsafe { &mut *at.cast::<(Cancellation, [bool; 2])>() };
+            // SAFETY: a thread's handle is the address of its control block, which has the word in it.
+            let is_to_end = |c: Cancellation| unsafe {
+                let word = *((::libc::pthread_self() + u64::from(c.offset)) as *const u32);
+                word & c.mask == c.value
+            };
+            at.1[0] = is_to_end(at.0);
+            // SAFETY: of this thread; nothing here needs to be dropped.
+            unsafe {
+                ::libc::pthread_cancel(::libc::pthread_self());
+                at.1[1] = is_to_end(at.0);
+                pthread_testcancel();
+            }
+            std::process::abort()
+        }
+        let mut told = (at, [true, false]);
+        // SAFETY: `told` outlives the thread, which is waited for.
+        unsafe {
+            let mut thread = 0;
+            let to = std::ptr::from_mut(&mut told).cast();
+            ::libc::pthread_create(&mut thread, std::ptr::null(), cancelled, to);
+            ::libc::pthread_join(thread, std::ptr::null_mut());
+        }
+        assert_eq!(told.1, [false, true], "{at:?}");
+    }
+
     /// What the C library of this very process is, and what it says of this thread.
     #[test]
     fn knows_its_own_libc() {
@@ -115,14 +210,16 @@ mod tests {
         let line = maps.lines().find(|l| l.contains("libc.so")).expect("libc");
         let data = std::fs::read(&line[line.find('/').expect("a path")..]).expect("libc");
         let image = Image::parse(&data).expect("an ELF file");
-        let Some(Libc::Glibc {
+        let Some(Libc::Glibc(Glibc {
             tid_offset,
-            has_known_rwlock,
-        }) = Libc::of(&image)
+            has_rwlock,
+            semaphore,
+        })) = Libc::of(&image)
         else {
             panic!("{:?}", Libc::of(&image));
         };
-        assert!(has_known_rwlock);
+        assert!(has_rwlock);
+        assert_cancellation_tells(semaphore.expect("glibc's semaphores are known"));
         // SAFETY: a thread's handle is the address of its control block, which holds its number.
         let tid = unsafe { *((::libc::pthread_self() + tid_offset) as *const i32) };
         // SAFETY: takes no arguments.

@@ -140,6 +140,16 @@ impl Locks {
         self.attachment.code()
     }
 
+    /// Where in the process threads stand that wake others, within [`Locks::code`]: their stack is as it was when
+    /// they called.
+    pub fn waking(&self) -> Vec<u64> {
+        let agents = self.attachment.agents();
+        agents
+            .iter()
+            .map(|a| a + dwell_agent::WOKE_OFFSET)
+            .collect()
+    }
+
     /// Whether it is still counted: the process has not ended, nor become another program.
     pub fn is_attached(&self) -> bool {
         self.attachment.is_there()
@@ -238,9 +248,14 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
         ..Settings::default()
     };
     match libc {
-        Libc::Glibc { tid_offset, .. } => {
+        Libc::Glibc(known) => {
             settings.libc = libc::GLIBC;
-            settings.tid_offset = tid_offset;
+            settings.tid_offset = known.tid_offset;
+            if let Some(cancellation) = known.semaphore {
+                settings.cancel_offset = cancellation.offset.into();
+                settings.cancel_mask = cancellation.mask.into();
+                settings.cancelled = cancellation.value.into();
+            }
         }
         Libc::Musl => {
             settings.libc = libc::MUSL;

@@ -253,7 +253,9 @@ pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
     let words = head
         .iter()
         .chain(inside)
-        .chain([&settings.events, &settings.retakes]);
+        .chain([&settings.events, &settings.retakes])
+        .chain([&settings.cancel_offset, &settings.cancel_mask])
+        .chain([&settings.cancelled]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -270,6 +272,9 @@ mod tests {
             inside: std::array::from_fn(|n| [4 + 2 * n as u64, 5 + 2 * n as u64]),
             events: 16,
             retakes: 17,
+            cancel_offset: 18,
+            cancel_mask: 19,
+            cancelled: 20,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

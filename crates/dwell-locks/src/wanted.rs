@@ -32,7 +32,7 @@ impl Wanted {
                 hook,
             });
         };
-        let spin_loop = spin_loop(&image).filter(|_| matches!(libc, Libc::Glibc { .. }));
+        let spin_loop = spin_loop(&image).filter(|_| matches!(libc, Libc::Glibc(_)));
         let sees_spinning = spin_loop.is_some() || libc == Libc::Musl;
         let releases = [&UNLOCK, &LEAVE_LOCK].map(|r| (libc != Libc::Unknown).then_some(r));
         let releases = releases.into_iter().flatten();

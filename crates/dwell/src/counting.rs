@@ -172,7 +172,7 @@ impl Process {
                 counted.libc = name_of(locks.libc()).to_owned();
                 counted.attach = held(locks.pause());
                 counted.missed = missed(&locks);
-                recorder.set_own_code(counted.process, locks.code());
+                recorder.set_own_code(counted.process, locks.code(), &locks.waking());
                 Some(locks)
             }
             Err(error) => {
@@ -410,7 +410,7 @@ fn missed(locks: &Locks) -> Vec<String> {
 
 fn name_of(libc: Libc) -> &'static str {
     match libc {
-        Libc::Glibc { .. } => "glibc",
+        Libc::Glibc(_) => "glibc",
         Libc::Musl => "musl",
         Libc::Unknown => "unknown",
     }

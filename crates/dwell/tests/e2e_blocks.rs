@@ -363,7 +363,13 @@ fn spinning_of(program: &str) {
     );
     let counted = ("spin".to_owned(), 3 * ROUNDS, Some(2 * ROUNDS));
     assert_eq!(counts_at(&tables, &answer), [counted]);
-    assert_eq!(contended(&tables, &answer).wait.count, 2 * ROUNDS);
+    let lock = contended(&tables, &answer);
+    assert_eq!(lock.wait.count, 2 * ROUNDS);
+    // Where they spun, though they never slept: of hundreds of ms some samples come.
+    let told: u64 = lock.waiters.iter().map(|w| w.waited_ns).sum();
+    assert_eq!((told, told), (waited, lock.wait.sum_ns));
+    assert_at(&lock.waiters[0].frames, &["turn_to_spin"]);
+    assert!(lock.waiters[0].frames.len() > 2, "{:?}", lock.waiters[0]);
 }
 
 #[test]

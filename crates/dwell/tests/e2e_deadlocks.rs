@@ -78,12 +78,14 @@ fn recorded(scratch: &Scratch, args: &[&str], options: &[&str]) -> (Recorded, Va
 #[test]
 #[ignore = "needs root"]
 fn a_deadlock_that_began_before_is_found() {
-    let rings: [&[&str]; 5] = [
+    let rings: [&[&str]; 7] = [
         &["ring", "2"],
         &["ring", "3"],
         &["ring", "2", "recursive"],
         &["ring", "2", "errorcheck"],
         &["ring", "2", "robust"],
+        &["ring", "2", "write"],
+        &["ring", "3", "write"],
     ];
     for args in rings {
         for options in [&[][..], &["--locks"]] {
@@ -154,15 +156,17 @@ fn what_only_looks_like_a_deadlock_is_none() {
 #[test]
 #[ignore = "needs root"]
 fn a_deadlock_of_a_process_that_was_killed_is_found() {
-    let scratch = Scratch::new();
-    let mut target = Puppet::start("deadlock", &["ring", "3"]);
-    let mut recording = CountedRecording::start(&scratch, &[target.pid()]);
-    let told = target.tell("r");
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    // SAFETY: no memory effects; the child is not reaped yet, so the id is its own.
-    assert_eq!(unsafe { libc::kill(target.pid(), libc::SIGKILL) }, 0);
-    while !recording.dwell.ended() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    for args in [&["ring", "3"][..], &["ring", "3", "write"]] {
+        let scratch = Scratch::new();
+        let mut target = Puppet::start("deadlock", args);
+        let mut recording = CountedRecording::start(&scratch, &[target.pid()]);
+        let told = target.tell("r");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        // SAFETY: no memory effects; the child is not reaped yet, so the id is its own.
+        assert_eq!(unsafe { libc::kill(target.pid(), libc::SIGKILL) }, 0);
+        while !recording.dwell.ended() {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        assert_like(&answer_of(&recording.path), &truth(&told));
     }
-    assert_like(&answer_of(&recording.path), &truth(&told));
 }

@@ -56,7 +56,8 @@ pub(super) unsafe extern "C" fn enter(
     let caller = unsafe { *(sp as *const u64) };
     if operation == Operation::Unlock {
         // SAFETY: the argument of the function that releases a mutex.
-        return unsafe { release::unlock(state, lock, caller) };
+        unsafe { release::unlock(state, lock, caller) };
+        return 0;
     }
     if operation == Operation::Leave {
         // SAFETY: the argument of the function that lets a read-write lock go.

@@ -172,27 +172,6 @@ fn is_known(state: &State) -> bool {
     is_ours && is_right
 }
 
-/// Wakes a thread that waits on a word.
-pub(super) fn wake(word: u64, is_private: bool) {
-    const SYS_FUTEX: u64 = 202;
-    const FUTEX_WAKE: u64 = 1;
-    const FUTEX_PRIVATE: u64 = 128;
-    let operation = FUTEX_WAKE | if is_private { FUTEX_PRIVATE } else { 0 };
-    // SAFETY: waking touches no memory of ours. The word may be gone: that is an error nobody minds.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") SYS_FUTEX => _,
-            in("rdi") word,
-            in("rsi") operation,
-            in("rdx") 1u64,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack)
-        );
-    }
-}
-
 const SYS_GETPID: u64 = 39;
 const SYS_GETTID: u64 = 186;
 

@@ -5,8 +5,8 @@
 //! as libc itself would, counts, and answers; it changes nothing but registers that any function may, and
 //! never the stack pointer. Everything else is `enter`'s business, and the real function's.
 //!
-//! So are glibc's other mutexes with a plain word, its read-write locks, and, once libc has taken them, its spin
-//! locks. A lock that somebody waits for is `enter`'s business from the beginning: what is told of waits is decided
+//! So are glibc's other mutexes with a plain word, its read-write locks, its semaphores and, once libc has taken them,
+//! its spin locks. A lock that somebody waits for is `enter`'s business from the beginning: what is told of waits is decided
 //! there.
 //!
 //! A plain mutex is given back as libc would do it; where its word says that somebody may wait for it, that is
@@ -19,7 +19,7 @@ use super::layout::{
     WAITING_BITS, kind,
 };
 use super::operation::{CONTENDED, EBUSY, Operation};
-use super::release::{glibc_released, musl_released};
+use super::release::{SYS_FUTEX, glibc_released, musl_released};
 use super::words::glibc_rwlock;
 use crate::layout::Link;
 use core::arch::global_asm;
@@ -105,17 +105,20 @@ global_asm!(
     "   jmp  dwell_enter",
     ".endm",
     // Somebody may wait for the mutex in rdi that has been given back: its kind is in edx, what its word
-    // was in eax, and r9 is as the function wants it.
-    ".macro dwell_released function",
+    // was in eax, and r9 is as the function wants it, which answers how the word at that distance is to be woken.
+    ".macro dwell_released function word",
+    "   push %rdi",
     "   mov  %rdi, %rsi",
     "   mov  %r11, %rdi",
     "   mov  %eax, %ecx",
-    "   mov  (%rsp), %r8",
-    "   sub  $8, %rsp",
+    "   mov  8(%rsp), %r8",
     "   call \\function",
-    "   add  $8, %rsp",
-    "   xor  %eax, %eax",
-    "   ret",
+    "   pop  %rdi",
+    "   test %eax, %eax",
+    "   je   4f",
+    "   add  $\\word, %rdi",
+    "   jmp  dwell_wake",
+    "4: ret",
     ".endm",
     ".text",
     "dwell_entry glibc_lock",
@@ -176,6 +179,25 @@ global_asm!(
     "   mov  %eax, {RWLOCK_WRITER}(%rdi)",
     "   dwell_acquired",
     "9: mov  ${WRITE}, %eax",
+    "   jmp  dwell_enter",
+    // A glibc semaphore that is not down: its value is the lower half of the word, who waits the upper one. It is where a
+    // thread may be cancelled, which only libc itself can do.
+    "dwell_entry glibc_down",
+    "   dwell_key {SEMAPHORE_KIND}",
+    "   dwell_find %rsi 9f",
+    "   mov  {CANCEL_OFFSET}(%r8), %rcx",
+    "   mov  %fs:(%rcx), %eax",
+    "   and  {CANCEL_MASK}(%r8), %eax",
+    "   cmp  {CANCELLED}(%r8), %eax",
+    "   je   9f",
+    "   mov  (%rdi), %rax",
+    "   test %eax, %eax",
+    "   je   9f",
+    "   lea  -1(%rax), %rcx",
+    "   lock cmpxchg %rcx, (%rdi)",
+    "   jne  9f",
+    "   dwell_acquired",
+    "9: mov  ${DOWN}, %eax",
     "   jmp  dwell_enter",
     // At the `ret` of what takes a glibc spin lock, which is in rdi still, and which nobody spun for.
     "dwell_entry took_spin",
@@ -267,12 +289,11 @@ global_asm!(
     "   jne  8f",
     "   xor  %eax, %eax",
     "   ret",
-    "8: dwell_released {glibc_released}",
+    "8: dwell_released {glibc_released} 0",
     "9: test $0x17c, %edx",
     "   jne  7f",
-    "   cmpl $1, (%rdi)",
-    "   ja   7f",
-    "   jb   6f",
+    "   cmpl $0, (%rdi)",
+    "   je   6f",
     "   mov  {LINK_STATE}(%r11), %r8",
     "   dwell_tid %eax",
     "   cmp  %eax, 8(%rdi)",
@@ -308,7 +329,7 @@ global_asm!(
     "   jne  8f",
     "   xor  %eax, %eax",
     "   ret",
-    "8: dwell_released {musl_released}",
+    "8: dwell_released {musl_released} 4",
     "9: mov  ${UNLOCK}, %eax",
     "   jmp  dwell_enter",
     // Whether anyone minds that the lock in rdi is let go is asked before.
@@ -340,6 +361,18 @@ global_asm!(
     "dwell_plain barrier {BARRIER}",
     "dwell_plain down {DOWN}",
     "dwell_plain trydown {TRYDOWN}",
+    // Wakes a thread that waits on the word in rdi, by the call of futex in eax. The stack is as it was at the entry: who
+    // looks at it from the kernel finds the caller without any unwind information.
+    "   .p2align 5",
+    "dwell_wake:",
+    "   mov  %eax, %esi",
+    "   mov  $1, %edx",
+    "   mov  ${SYS_FUTEX}, %eax",
+    "   syscall",
+    "   .globl dwell_agent_woke",
+    "dwell_agent_woke:",
+    "   xor  %eax, %eax",
+    "   ret",
     // enter(link, operation, &arguments), which answers the call or sends it on.
     "   .p2align 5",
     "dwell_enter:",
@@ -375,6 +408,10 @@ global_asm!(
     READ_KIND = const kind::READ,
     WRITE_KIND = const kind::WRITE,
     SPIN_KIND = const kind::SPIN,
+    SEMAPHORE_KIND = const kind::SEMAPHORE,
+    CANCEL_OFFSET = const offset_of!(State, settings) + offset_of!(Settings, cancel_offset),
+    CANCEL_MASK = const offset_of!(State, settings) + offset_of!(Settings, cancel_mask),
+    CANCELLED = const offset_of!(State, settings) + offset_of!(Settings, cancelled),
     RWLOCK_NOT_ONLY_READ = const glibc_rwlock::NOT_ONLY_READ as i32,
     RWLOCK_READER = const glibc_rwlock::READER,
     RWLOCK_WRITE_PHASE = const glibc_rwlock::WRITE_PHASE,
@@ -398,6 +435,7 @@ global_asm!(
     TID_OFFSET = const offset_of!(State, settings) + offset_of!(Settings, tid_offset),
     INSIDE = const offset_of!(State, settings) + offset_of!(Settings, inside),
     EBUSY = const EBUSY,
+    SYS_FUTEX = const SYS_FUTEX,
     LOCK = const Operation::Lock as u64,
     LOCK_CONTENDED = const Operation::Lock as u64 | CONTENDED,
     TRYLOCK = const Operation::TryLock as u64,

@@ -115,6 +115,12 @@ pub struct Settings {
     pub events: u64,
     /// Whether what takes a mutex again after a wait for a condition is hooked: 1, or 0.
     pub retakes: u64,
+    /// Distance of the word from a thread's fs base that tells whether it is to be cancelled, glibc.
+    pub cancel_offset: u64,
+    /// Its bits that tell.
+    pub cancel_mask: u64,
+    /// What they are when it is.
+    pub cancelled: u64,
 }
 
 /// A lock in a thread's block.

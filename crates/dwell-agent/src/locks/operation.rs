@@ -77,7 +77,6 @@ pub enum Outcome {
 }
 
 /// Results of the functions that return an error number.
-pub(super) const EPERM: i32 = 1;
 const EAGAIN: i32 = 11;
 pub(super) const EBUSY: i32 = 16;
 const ETIMEDOUT: i32 = 110;

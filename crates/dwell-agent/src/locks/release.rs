@@ -1,25 +1,31 @@
 //! Releases of mutexes, read-write locks and spin locks that somebody waits for, or may wait for.
 //!
-//! A plain mutex is released by `entries`, as libc would do it; what comes here after that has released it
-//! already and never looks at it again: it may be gone. Mutexes with an owner and a plain word are released
-//! here. All others libc releases itself, after it was told.
-use super::calls::ANSWERED;
-use super::counters::{tid_by_libc, wake};
+//! A mutex with a plain word is released by `entries`, as libc would do it; what comes here after that has released it
+//! already and never looks at it again: it may be gone. All others libc releases itself, after it was told.
 use super::events::{self, now};
 use super::layout::{State, key_of, kind, libc, lock_of, what};
-use super::operation::{EPERM, Operation};
-use super::words::{GLIBC_OTHER_WORD, GLIBC_SHARED, MUSL_SHARED};
-use super::words::{is_nested, is_writing, kind_of, own_number, owner_of, word};
+use super::operation::Operation;
+use super::words::{GLIBC_SHARED, MUSL_SHARED};
+use super::words::{is_nested, is_writing, kind_of, own_number, owner_of};
 use crate::count::owner_lives;
 use crate::layout::Link;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 /// The type of a mutex, of either libc.
 const TYPE: u32 = 3;
-const RECURSIVE: u32 = 1;
-const ERROR_CHECKING: u32 = 2;
 
-/// A glibc mutex of this kind was released; its word was neither 0 nor 1 but `was`, or it was free.
+/// The number of the system call that wakes.
+pub(super) const SYS_FUTEX: u32 = 202;
+
+/// Its operation that wakes a thread, which waits in this process or in any.
+const fn waking(is_shared: bool) -> u32 {
+    const FUTEX_WAKE: u32 = 1;
+    const FUTEX_PRIVATE: u32 = 128;
+    FUTEX_WAKE | if is_shared { 0 } else { FUTEX_PRIVATE }
+}
+
+/// A glibc mutex of this kind was released; its word was neither 0 nor 1 but `was`, or it was free. How a thread is
+/// to be woken by its word; 0 when none is.
 ///
 /// # Safety
 /// `link` must be that of a mapped arena with a [`State`].
@@ -29,20 +35,15 @@ pub(super) unsafe extern "C" fn glibc_released(
     kind: u32,
     was: u32,
     caller: u64,
-) {
+) -> u32 {
     let time = now();
+    let key = key_of(lock, u64::from(kind & TYPE));
     // SAFETY: by contract.
-    unsafe {
-        tell(
-            link,
-            time,
-            key_of(lock, u64::from(kind & TYPE)),
-            was,
-            caller,
-        )
-    };
+    unsafe { tell(link, time, key, was, caller) };
     if was == 2 {
-        wake(lock, kind & GLIBC_SHARED == 0);
+        waking(kind & GLIBC_SHARED != 0)
+    } else {
+        0
     }
 }
 
@@ -57,13 +58,15 @@ pub(super) unsafe extern "C" fn musl_released(
     was: u32,
     caller: u64,
     waiters: u32,
-) {
+) -> u32 {
     const HAS_WAITERS: u32 = 1 << 31;
     let time = now();
     // SAFETY: by contract.
     unsafe { tell(link, time, key_of(lock, 0), was, caller) };
     if waiters != 0 || was & HAS_WAITERS != 0 {
-        wake(lock + 4, kind & MUSL_SHARED == 0);
+        waking(kind & MUSL_SHARED != 0)
+    } else {
+        0
     }
 }
 
@@ -86,18 +89,12 @@ unsafe fn tell(link: *const Link, time: u64, key: u64, was: u32, caller: u64) {
     }
 }
 
-/// Releases a mutex that is not plain, or leaves that to libc.
+/// A mutex is going to be released that `entries` leaves to libc.
 ///
 /// # Safety
 /// `lock` must be the argument of a function that releases a mutex.
-pub(super) unsafe fn unlock(state: &State, lock: u64, caller: u64) -> u64 {
+pub(super) unsafe fn unlock(state: &State, lock: u64, caller: u64) {
     let whose = state.settings.libc;
-    // SAFETY: by contract.
-    let is_ours = unsafe { whose == libc::GLIBC && word(lock + 16) & GLIBC_OTHER_WORD == 0 };
-    if is_ours && state.settings.tid_offset != 0 {
-        // SAFETY: by contract.
-        return ANSWERED | u64::from(unsafe { unlock_glibc(state, lock, caller) });
-    }
     // SAFETY: by contract.
     unsafe {
         let kind = kind_of(whose, Operation::Lock, lock);
@@ -108,46 +105,6 @@ pub(super) unsafe fn unlock(state: &State, lock: u64, caller: u64) -> u64 {
             events::released(state, now(), key, what::RELEASED, caller);
         }
     }
-    0
-}
-
-/// Releases a glibc mutex with a plain word as libc would, and returns what it would.
-///
-/// # Safety
-/// As [`unlock`], of such a mutex.
-unsafe fn unlock_glibc(state: &State, lock: u64, caller: u64) -> u32 {
-    let order = Ordering::Relaxed;
-    // SAFETY: the layout is part of glibc's ABI; who holds the mutex alone writes these.
-    unsafe {
-        let field = |offset| &*((lock + offset) as *const AtomicU32);
-        let (count, owner, users) = (field(4), field(8), field(12));
-        let kind = word(lock + 16);
-        let key = key_of(lock, kind_of(libc::GLIBC, Operation::Lock, lock));
-        let is_mine = owner.load(order) == tid_by_libc(state.settings.tid_offset);
-        match kind & TYPE {
-            RECURSIVE if !is_mine => return EPERM as u32,
-            RECURSIVE => {
-                let left = count.load(order).wrapping_sub(1);
-                count.store(left, order);
-                if left != 0 {
-                    return 0;
-                }
-            }
-            ERROR_CHECKING if !is_mine || word(lock) == 0 => return EPERM as u32,
-            _ => {}
-        }
-        owner.store(0, order);
-        users.store(users.load(order).wrapping_sub(1), order);
-        let was = field(0).swap(0, Ordering::Release);
-        let time = now();
-        if state.settings.events != 0 && events::is_told(state, lock) {
-            events::released(state, time, key, what::RELEASED, caller);
-        }
-        if was == 2 {
-            wake(lock, kind & GLIBC_SHARED == 0);
-        }
-    }
-    0
 }
 
 /// A read-write lock is going to be let go, which somebody may wait for. Readers are not known by the lock: who

@@ -11,7 +11,7 @@ const GLIBC_PLAIN: u32 = 0x17f;
 const MUSL_PLAIN: u32 = 0xf;
 /// Bits of a glibc mutex' kind beside its type that make its word another one than 0, 1 or more: robust,
 /// priority inheritance and ceiling, elision.
-pub(super) const GLIBC_OTHER_WORD: u32 = 0x17c;
+const GLIBC_OTHER_WORD: u32 = 0x17c;
 /// The bit of a glibc mutex' kind that says that processes share it.
 pub(super) const GLIBC_SHARED: u32 = 0x80;
 /// The same of a musl mutex.

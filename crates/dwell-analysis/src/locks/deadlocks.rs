@@ -3,16 +3,16 @@
 //! Who holds a lock that a thread waits for at the end is what the lock itself said then (event `lock_owner`), else
 //! what its last block tells (table `lock_blocks`), also of a process that was ended. A wait with a timeout is none
 //! for ever. Locks that do not say who holds them (normal mutexes of musl, those of Rust, Go and Java) are never part
-//! of what is found.
+//! of what is found, nor are readers of a read-write lock that had not waited for it themselves.
 use super::contention::threads::Threads;
 use super::sites::{self, Site};
 use super::{Identity, Use};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef};
 use crate::waits::{Wait, Waits};
-use dwell_recording::rows::{LockBlockRow, block_end, block_part, event};
+use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part, event, lock_kind};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A thread that waits for a lock when the recording ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +144,7 @@ fn says_owner(site: &Site, owner: u32) -> bool {
     /// What a normal mutex of musl has in its place.
     const EBUSY: u32 = 16;
     match site.class.runtime {
-        "glibc" | "C++" => matches!(site.class.name, "mutex" | "PI mutex"),
+        "glibc" | "C++" => matches!(site.class.name, "mutex" | "PI mutex" | "rwlock"),
         "musl" => site.class.name == "mutex" && owner != EBUSY,
         _ => false,
     }
@@ -177,47 +177,84 @@ fn by_blocks(
         let mut counted = tables.meta.counted.iter();
         !counted.any(|c| c.process == row.process && c.lost_events > 0)
     };
-    let holders = open(block_part::HOLD).filter(|h| h.ns_tid != 0);
-    let holders: FxHashMap<u32, u32> = holders.map(|h| (h.lock, h.ns_tid)).collect();
-    let addresses: FxHashMap<u32, u64> = match holders.is_empty() {
-        true => FxHashMap::default(),
-        false => tables.locks.iter().map(|l| (l.lock, l.address)).collect(),
-    };
+    let locks: FxHashMap<u32, &LockRow> = tables.locks.iter().map(|l| (l.lock, l)).collect();
+    // Who reads and who writes are told apart, but it is one lock.
+    let mut holders: FxHashMap<(u32, u64), Vec<u32>> = FxHashMap::default();
+    for hold in open(block_part::HOLD).filter(|h| h.ns_tid != 0) {
+        if let Some(lock) = locks.get(&hold.lock) {
+            let of = holders.entry((hold.process, lock.address)).or_default();
+            of.push(hold.ns_tid);
+        }
+    }
     let stuck = |row: &LockBlockRow| {
+        let lock = locks.get(&row.lock)?;
+        let holders = holders.get(&(row.process, lock.address))?;
         let end_ns = row.end_ns?;
         let thread = threads.position(row.process, row.ns_tid, end_ns)?;
-        let owner = threads.position(row.process, *holders.get(&row.lock)?, end_ns)?;
-        let address = *addresses.get(&row.lock)?;
         let last = last_wait(waits, thread)?;
         let site = &tables.sites[last.site as usize];
         let futex = tables
             .futexes
             .iter()
             .find(|f| Some(f.futex) == site.futex)?;
-        let waits_for_it = futex.process == row.process && futex.address == address;
-        (waits_for_it && !site.timed).then_some((
-            thread,
-            Stuck {
+        if futex.process != row.process || !has_word(lock, futex.address) || site.timed {
+            return None;
+        }
+        let stuck = |holder: &u32| {
+            Some(Stuck {
                 thread,
                 process: row.process,
-                address,
-                owner,
+                address: lock.address,
+                owner: threads.position(row.process, *holder, end_ns)?,
                 since_ns: Some(last.start_ns),
                 path: path(analysis, last),
-            },
-        ))
+            })
+        };
+        Some((thread, holders.iter().filter_map(stuck).collect()))
     };
-    open(block_part::WAIT)
+    let all: BTreeMap<usize, Vec<Stuck>> = open(block_part::WAIT)
         .filter(is_sure)
         .filter_map(stuck)
-        .collect()
+        .collect();
+    let one = |(thread, ways): (&usize, &Vec<Stuck>)| {
+        let back = ways.iter().find(|way| leads_to(&all, way.owner, *thread));
+        Some((*thread, *back.or(ways.first())?))
+    };
+    all.iter().filter_map(one).collect()
+}
+
+/// Whether who waits for a thread's locks, directly or not, leads from one thread to another: of several readers each
+/// holds up a writer.
+fn leads_to(all: &BTreeMap<usize, Vec<Stuck>>, from: usize, to: usize) -> bool {
+    let mut seen = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(at) = next.pop() {
+        if at == to {
+            return true;
+        }
+        if seen.insert(at) {
+            next.extend(all.get(&at).into_iter().flatten().map(|way| way.owner));
+        }
+    }
+    false
+}
+
+/// Whether a futex is one of a lock's: the first word of most, one further on of read-write locks.
+fn has_word(lock: &LockRow, futex: u64) -> bool {
+    /// Bytes of a read-write lock, in any libc.
+    const RWLOCK: u64 = 56;
+    if [lock_kind::READ, lock_kind::WRITE].contains(&lock.kind.as_ref()) {
+        (lock.address..lock.address + RWLOCK).contains(&futex)
+    } else {
+        lock.address == futex
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{MS, TablesBuilder};
-    use dwell_recording::rows::{EventRow, LockRow};
+    use dwell_recording::rows::EventRow;
 
     const MUTEX: [&str; 4] = ["main", "work", "___pthread_mutex_lock", "__lll_lock_wait"];
     const CONDITION: [&str; 3] = ["main", "work", "___pthread_cond_wait"];
@@ -329,6 +366,64 @@ mod tests {
             world.builder.tables.events[0].detail = detail.into();
             assert_eq!(world.found(), []);
         }
+    }
+
+    /// A writer that waits for two readers, of whom the second waits for a mutex of the writer's.
+    #[test]
+    fn open_blocks_of_a_read_write_lock() {
+        let mut world = World::new();
+        world.waits(
+            0x1008,
+            1,
+            false,
+            &["main", "work", "pthread_rwlock_wrlock", "x"],
+        );
+        world.builder.new_thread(world.process, "reader");
+        world.waits(0x2000, 0, false, &MUTEX);
+        let tables = &mut world.builder.tables;
+        tables.events.clear();
+        let locks = [
+            (7, 0x1000, "read"),
+            (8, 0x1000, "write"),
+            (9, 0x2000, "mutex"),
+        ];
+        tables
+            .locks
+            .extend(locks.map(|(lock, address, kind)| LockRow {
+                lock,
+                address,
+                kind: kind.into(),
+                ..LockRow::default()
+            }));
+        let parts = [
+            (8, block_part::WAIT, 1000),
+            (7, block_part::HOLD, 1001),
+            (7, block_part::HOLD, 1002),
+            (9, block_part::WAIT, 1002),
+            (9, block_part::HOLD, 1000),
+        ];
+        tables
+            .lock_blocks
+            .extend(parts.map(|(lock, part, ns_tid)| LockBlockRow {
+                lock,
+                part: part.into(),
+                ns_tid,
+                end_ns: Some(1_050 * MS),
+                end: block_end::OPEN.into(),
+                ..LockBlockRow::default()
+            }));
+        assert_eq!(world.found(), [(vec![0, 2], vec![])]);
+    }
+
+    /// Who writes is told by the lock itself.
+    #[test]
+    fn writers_that_wait_for_each_other() {
+        const WRITE: [&str; 4] = ["main", "work", "___pthread_rwlock_wrlock", "x"];
+        const READ: [&str; 4] = ["main", "work", "___pthread_rwlock_rdlock", "x"];
+        let mut world = World::new();
+        world.waits(0x100c, 1, false, &WRITE);
+        world.waits(0x2008, 0, false, &READ);
+        assert_eq!(world.found(), [(vec![0, 1], vec![])]);
     }
 
     #[test]

@@ -261,7 +261,9 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	}
 	if (u->table == TABLE_NOT_READY)
 		return END_NOT_READY;
-	if (u->table != TABLE_FRAME_POINTER)
+	if (u->table == TABLE_LIKE_ENTRY)
+		row = (u64)KIND_SP << 48 | 1ull << 32;
+	else if (u->table != TABLE_FRAME_POINTER)
 		row = cached_row(s, u->table, pc - u->text_base);
 	else if (u->returned)
 		row = jit_row(u->ip);

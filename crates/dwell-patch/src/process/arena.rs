@@ -51,6 +51,12 @@ pub(super) struct Layout {
     owner: u64,
 }
 
+/// Where in an arena with so many windows the agent is.
+pub(super) fn agent_at(windows: usize) -> u64 {
+    let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
+    (table as u64).next_multiple_of(CACHE_LINE)
+}
+
 impl Layout {
     pub fn new(
         (windows, sites, stub_bytes): (usize, usize, usize),
@@ -58,8 +64,7 @@ impl Layout {
         state_sizes: &State,
         programs_len: u64,
     ) -> Layout {
-        let table = size_of::<Header>() + windows * size_of::<PatchedWindow>();
-        let agent = (table as u64).next_multiple_of(CACHE_LINE);
+        let agent = agent_at(windows);
         let programs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
         let stubs = (programs + programs_len).next_multiple_of(CACHE_LINE);
         let code_len = (stubs + stub_bytes as u64).next_multiple_of(PAGE);

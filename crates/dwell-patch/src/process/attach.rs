@@ -171,6 +171,12 @@ impl Attachment {
         self.arenas.iter().map(code).collect()
     }
 
+    /// Where in the process the agent is, in each arena.
+    pub fn agents(&self) -> Vec<u64> {
+        let agent = |a: &Remnant| a.address + arena::agent_at(a.windows.len());
+        self.arenas.iter().map(agent).collect()
+    }
+
     /// Whether the process runs the program that was patched.
     pub fn is_there(&self) -> bool {
         self.arenas.iter().all(|arena| arena.is_there(&self.space))

@@ -1,6 +1,7 @@
 //! A nap before a program's first instruction: a jump there leads to code of ours in bytes that nothing uses,
 //! which sleeps a while, does what the jump has displaced, and goes on. Should nobody come, the program begins
 //! a little later, and is none the worse for it.
+use super::entry::entry_of;
 use super::slack::Slack;
 use super::space::{Space, mapping_at};
 use super::threads::sleeping_position;
@@ -10,6 +11,8 @@ use iced_x86::{
     BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
     InstructionBlock, Mnemonic,
 };
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 /// How long it takes when nobody comes, s.
 const SECONDS: u64 = 3;
@@ -17,6 +20,8 @@ const SECONDS: u64 = 3;
 const ROOM: usize = 128;
 const PAGE: u64 = 4096;
 const BITS: u32 = 64;
+/// Bytes of `endbr64`.
+const LANDING_PAD_LEN: u64 = 4;
 
 /// A nap that is planned or put before an entry.
 pub(super) struct EntryNap {
@@ -104,6 +109,31 @@ impl EntryNap {
     pub fn is_at(&self, pc: u64) -> bool {
         (self.slack.start..=self.behind).contains(&pc)
     }
+}
+
+/// Gives a stopped process the begin of its program back, where a dwell that was killed has left a nap in these bytes,
+/// which are going to be others: the program may not have come to its entry yet.
+pub(super) fn forget_left_behind(space: &Space, slack: &Range<u64>) -> Result<(), PatchError> {
+    let mappings = space.mappings()?;
+    let entry = entry_of(space.pid);
+    let program = entry.and_then(|entry| Some((entry, mapping_at(&mappings, entry)?)));
+    let Some((entry, program)) = program else {
+        return Ok(());
+    };
+    for at in [entry, entry + LANDING_PAD_LEN] {
+        let mut now = [0; JUMP_LEN];
+        let is_read = space.read_some(at, &mut now) == JUMP_LEN;
+        let leads_there = slack.clone().any(|to| jump(at, to) == Some(now));
+        if is_read && leads_there {
+            let offset = program.file_offset + (at - program.start);
+            let file = space.open_mapped(program);
+            let mut original = [0; JUMP_LEN];
+            file.and_then(|file| file.read_exact_at(&mut original, offset))
+                .map_err(PatchError::io("reading the program"))?;
+            return space.write(at, &original);
+        }
+    }
+    Ok(())
 }
 
 /// The whole instructions that a jump at an entry displaces, behind a landing pad; none where one of them cannot

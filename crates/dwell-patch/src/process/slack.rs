@@ -1,6 +1,7 @@
 //! Executable bytes of a process that nothing uses: between the end of a file's code and the end of its
 //! last page.
 use super::contexts::saved;
+use super::entry_nap::forget_left_behind;
 use super::space::{Mapping, Space};
 use super::threads::Threads;
 use super::{PatchError, Pause, while_stopped};
@@ -106,6 +107,7 @@ impl Slack {
             if self.is_in_use(space, threads)? {
                 return Ok(None);
             }
+            forget_left_behind(space, &self.range())?;
             self.restore(space).map(Some)
         })?;
         Ok(cleared.is_some())
@@ -127,4 +129,71 @@ impl Slack {
 enum Source {
     Memory,
     File(File),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::entry::entry_of;
+    use super::super::entry_nap::EntryNap;
+    use super::super::space::mapping_at;
+    use super::*;
+    use std::io::{PipeReader, Read};
+    use std::os::fd::AsRawFd;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// A program whose loader waits: what it has to say of its work is not read.
+    fn loading() -> (Child, PipeReader) {
+        let (said, says) = std::io::pipe().expect("a pipe");
+        // SAFETY: makes a pipe of ours smaller.
+        unsafe { libc::fcntl(said.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+        let mut command = Command::new("/bin/echo");
+        command.arg("begun").env("LD_DEBUG", "all");
+        command.stdout(Stdio::piped()).stderr(says);
+        let child = command.spawn().expect("echo");
+        let until = Instant::now() + Duration::from_secs(20);
+        let is_writing = || {
+            let call = std::fs::read_to_string(format!("/proc/{}/syscall", child.id()));
+            call.is_ok_and(|c| c.starts_with("1 ") || c.starts_with("20 "))
+        };
+        // Twice: what is full stays full.
+        while !(is_writing() && {
+            std::thread::sleep(Duration::from_millis(20));
+            is_writing()
+        }) {
+            assert!(Instant::now() < until, "its loader does not wait");
+        }
+        (child, said)
+    }
+
+    /// A dwell is killed while the loader works, and another clears the bytes in which its nap is.
+    #[test]
+    fn a_nap_that_was_left_behind_goes_with_its_jump() {
+        let (mut child, mut said) = loading();
+        let space = Space::open(child.id() as i32).expect("a process of ours");
+        let entry = entry_of(space.pid).expect("an entry");
+        let bytes = || {
+            let mut bytes = [0; 16];
+            space.read(entry, &mut bytes).expect("mapped");
+            bytes
+        };
+        let before = bytes();
+        let nap = EntryNap::plan(&space, entry).expect("it can be read");
+        nap.expect("there is room")
+            .put(&space)
+            .expect("it is written");
+        assert_ne!(bytes(), before);
+        let mappings = space.mappings().expect("maps");
+        let program = mapping_at(&mappings, entry).expect("mapped");
+        let slack = Slack::behind(&space, program).expect("room");
+        assert!(slack.clear(&space).expect("it stops"));
+        assert_eq!(bytes(), before);
+        let reader = std::thread::spawn(move || said.read_to_end(&mut Vec::new()));
+        let mut text = String::new();
+        let mut output = child.stdout.take().expect("piped");
+        output.read_to_string(&mut text).expect("text");
+        reader.join().expect("no panic").expect("read");
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!(text, "begun\n");
+    }
 }

@@ -87,7 +87,7 @@ fn lock(
         wanted_by,
         owners: holders(&of.owners),
         held_at_begin: holders(&of.found),
-        waiters: waits.map_or_else(Vec::new, |l| waiters(analysis, l)),
+        waiters: waiters(analysis, waits.map_or(&of.spinners, |l| &l.waiters)),
         held_ns: of.held.held_ns,
         away: away
             .map(|a| self::away(analysis, a, of.held.held_ns))

@@ -10,7 +10,7 @@ use super::{
 };
 use dwell_analysis::Analysis;
 use dwell_analysis::locks::kernel::{self, KernelLock};
-use dwell_analysis::locks::{Identity, Lock, Locks, Use, total};
+use dwell_analysis::locks::{self, Identity, Lock, Locks, Use, total};
 use dwell_analysis::spinning;
 use dwell_analysis::waits::Waits;
 use dwell_analysis::wakers::Waker;
@@ -142,7 +142,7 @@ fn lock(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> LockAnswer {
         handed_on_share: queue.handed_on,
         convoy: queue.is_convoy(),
         unattributed_ns: lock.unattributed_ns(),
-        waiters: waiters(analysis, lock),
+        waiters: waiters(analysis, &lock.waiters),
         blame: lock
             .blame
             .iter()
@@ -158,8 +158,8 @@ fn lock(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> LockAnswer {
 }
 
 /// Who waited where, the longest first.
-pub(super) fn waiters(analysis: &Analysis<'_>, lock: &Lock) -> Vec<Waiter> {
-    let told = lock.waiters.iter().take(PARTIES);
+pub(super) fn waiters(analysis: &Analysis<'_>, waiters: &[locks::Waiter]) -> Vec<Waiter> {
+    let told = waiters.iter().take(PARTIES);
     told.map(|w| Waiter {
         group: group_name(analysis, w.label),
         waits: w.waits,

@@ -2,15 +2,16 @@
 mod convoys;
 mod inversions;
 mod owners;
+mod spinners;
 pub(in crate::locks) mod threads;
 mod timeline;
 
-use super::add;
+use super::{Waiter, add};
 use crate::analysis::Analysis;
 use crate::names::{FunctionId, PathId};
 use crate::waits::Waits;
 pub use convoys::Convoys;
-use dwell_recording::rows::{LockBlockRow, block_end, block_part};
+use dwell_recording::rows::{LockBlockRow, block_end, block_part, lock_kind};
 pub use inversions::Inversion;
 use inversions::Priorities;
 use owners::Releases;
@@ -86,6 +87,8 @@ pub struct Contention {
     pub unclaimed_ns: u64,
     /// Which function wanted it, for most of the waiting.
     pub wanted_by: Option<FunctionId>,
+    /// Who waited where, of locks that are waited for on the processor, the longest first.
+    pub spinners: Vec<Waiter>,
     /// To whom the waiting is charged, the most first; with `unclaimed_ns` it adds up to the waiting.
     pub owners: Vec<Holder>,
     /// Who held it when waits began, by the waiting.
@@ -212,6 +215,10 @@ fn one(
             .into_iter()
             .max_by_key(|(function, ns)| (*ns, Reverse(*function)))
             .map(|(function, _)| function),
+        spinners: match analysis.tables.locks[lock].kind == lock_kind::SPIN {
+            true => spinners::spinners(analysis, threads, rows),
+            false => Vec::new(),
+        },
         owners: sorted(owners, path),
         found: sorted(found, path),
         held: Held::default(),
@@ -245,8 +252,8 @@ mod tests {
     use crate::state::{Reason, State};
     use dwell_recording::Tables;
     use dwell_recording::rows::{
-        EventRow, FrameRow, FutexRow, LockRow, ProcessRow, SiteRow, SiteTimeRow, SliceRow,
-        StackRow, SymbolRow, ThreadRow, event,
+        EventRow, FrameRow, FutexRow, LockRow, ProcessRow, SampleRow, SiteRow, SiteTimeRow,
+        SliceRow, StackRow, SymbolRow, ThreadRow, event,
     };
 
     /// `(part, thread, start, end, how, owner, blamed, unclaimed)` in one block.
@@ -467,6 +474,46 @@ mod tests {
         ];
         assert_eq!(away, wanted);
         assert_eq!(lock.held.away_ns(|s| s.reason().is_some()), 1_000);
+    }
+
+    /// Who waits for a spin lock is seen running.
+    #[test]
+    fn spinners_are_told_where_they_were() {
+        let mut tables = tables(&PARTS);
+        tables.locks[0].kind = "spin".into();
+        let sample = |thread, time_ns, stack| SampleRow {
+            thread,
+            time_ns,
+            stack,
+            state: "running".into(),
+            ..SampleRow::default()
+        };
+        // `add_away` makes the stacks.
+        add_away(&mut tables, &[]);
+        tables.samples.extend([
+            sample(11, 1_500, 11),
+            sample(11, 1_600, 10),
+            sample(11, 1_700, 11),
+            sample(11, 9_000, 12),
+        ]);
+        let analysis = Analysis::of(&tables);
+        let lock = contended(&analysis).remove(0);
+        let told: u64 = lock.spinners.iter().map(|w| w.waited_ns).sum();
+        assert_eq!(told, lock.waits.sum_ns);
+        let waits: u64 = lock.spinners.iter().map(|w| w.waits).sum();
+        assert_eq!(waits, lock.waits.count);
+        let leaf = |path: PathId| {
+            let function = *analysis.names.path(path).last().expect("a function");
+            analysis.names.function(function).name.clone()
+        };
+        let seen = lock.spinners.iter();
+        let seen: Vec<_> = seen
+            .filter_map(|w| Some((leaf(w.path?), w.waited_ns)))
+            .collect();
+        // Two of its three samples in waits are there.
+        assert_eq!(seen.len(), 2, "{seen:?}");
+        assert_eq!((&*seen[0].0, &*seen[1].0), ("function11", "function10"));
+        assert!(seen[0].1.abs_diff(2 * seen[1].1) <= 2, "{seen:?}");
     }
 
     /// A thread that took the lock between two others is not taken to have had it all the time.
