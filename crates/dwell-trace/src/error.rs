@@ -35,8 +35,13 @@ pub enum TraceError {
         log: String,
     },
     /// It can only run in the kernel, or not in this process.
-    #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel")]
+    #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel, as root")]
     NotInside(String),
+    /// It can only run inside a process.
+    #[error(
+        "the kernel cannot do {0}\n  remedy: probe one process' functions, and --engine process"
+    )]
+    NotInKernel(&'static str),
     /// A process cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {
@@ -77,7 +82,8 @@ impl TraceError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            "\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells more"
+            "\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (`dwell doctor` tells more); your own \
+             processes can do with --engine process"
         }
         _ => "",
     }
