@@ -126,14 +126,13 @@ fn load(site: Site, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<Loa
 /// The kernel has not all operations.
 fn refuse_inside(code: &[Instruction]) -> Result<(), TraceError> {
     let calls = code.iter().filter(|i| i.opcode == CALL);
-    let what = calls.filter_map(|i| match i.imm as u32 {
+    let mut what = calls.filter_map(|i| match i.imm as u32 {
         op::THREAD_TIME => Some("vtimestamp: it does not tell programs how long a thread has run"),
         op::SPEND_TIME => Some("chill(): programs there may not loop for long"),
         _ => None,
     });
-    what.take(1)
-        .map(|what| Err(TraceError::NotInKernel(what)))
-        .collect()
+    what.next()
+        .map_or(Ok(()), |what| Err(TraceError::NotInKernel(what)))
 }
 
 /// The kernel's form, with descriptors of maps for numbers of stores.
