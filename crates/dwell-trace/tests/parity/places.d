@@ -52,7 +52,7 @@ P:recurse:0, P:recurse:entry { @[probename] = count(); }
 
 P:speak:entry { trace(probeprov == "pid"); trace(probemod); trace(probefunc); trace(probename); }
 
-P:[elrw]*:entry { @[probefunc] = count(); }
+P:[elw]*:entry { @[probefunc] = count(); }
 
 P:a*:entry, P:a*:return { @[probefunc, probename] = count(); }
 
