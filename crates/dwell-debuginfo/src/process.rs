@@ -48,7 +48,7 @@ impl Process {
                 name: mapping.file_name().to_owned(),
                 is_program: program.as_os_str() == mapping.path.as_str(),
                 pid,
-                reached_by: mapping.link(pid).into(),
+                reached_by: mapping.reach(pid).into(),
                 mapped: (mapping.start, mapping.file_offset),
                 files: OnceCell::new(),
                 path: mapping.path,

@@ -16,6 +16,7 @@ const STATE: usize = 0x10_0000;
 const TABLE: u64 = 0x1000;
 const NOTED: u64 = 0x2000;
 const SLOTS: u64 = 0x3000;
+const MARKS: u64 = 0x3800;
 const MEMORY: u64 = 0x4000;
 const THREAD_PLACES: u64 = 0x1_0000;
 const THREAD_MEMORY: u64 = 0x8_0000;
@@ -101,6 +102,7 @@ impl World {
             value: VALUE,
             is_sums: 1,
             direct: if is_noted { NOTED } else { 0 },
+            marks: MARKS,
         };
         const { assert!(NOTED + 4 * DIRECT <= SLOTS) };
         const { assert!(THREAD_PLACES + THREADS * size_of::<Thread>() as u64 <= THREAD_MEMORY) };

@@ -67,6 +67,19 @@ impl Mapping {
         self.file().rsplit('/').next().unwrap_or_default()
     }
 
+    /// A path by which we may read the file: [`Mapping::link`], or for an ordinary user its name as the process sees
+    /// it, if the same file has it still.
+    pub fn reach(&self, pid: u32) -> String {
+        use std::os::unix::fs::MetadataExt;
+        let link = self.link(pid);
+        if fs::File::open(&link).is_ok() {
+            return link;
+        }
+        let named = format!("/proc/{pid}/root{}", self.file());
+        let is_it = fs::metadata(&named).is_ok_and(|file| file.ino() == self.inode);
+        if is_it { named } else { link }
+    }
+
     /// See [`link`].
     pub fn link(&self, pid: u32) -> String {
         link(pid, self.start..self.end)

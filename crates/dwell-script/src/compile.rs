@@ -4,6 +4,7 @@ use crate::ast::Program;
 use crate::check::Checker;
 use crate::error::{Checked, Error, Fault};
 use crate::lex::Lexer;
+use crate::library;
 use crate::lines::Lines;
 use crate::macros::Macros;
 use crate::options::Options;
@@ -13,6 +14,7 @@ use crate::tag::Tag;
 use crate::typed::Script;
 use crate::types::Types;
 use crate::world::World;
+use std::collections::HashSet;
 
 /// The longest source, in bytes: places in it are 32 bits, and no script comes near.
 const LONGEST: usize = 16 << 20;
@@ -61,7 +63,9 @@ pub fn compile_all(inputs: &[Input<'_>], world: &dyn World) -> Result<Compiled, 
     let mut names = Known {
         world,
         types: Types::default(),
+        typedefs: HashSet::new(),
     };
+    let library = library_for(inputs, &mut names)?;
     let mut parts = Vec::new();
     for (at, input) in inputs.iter().enumerate() {
         let mut lines = Lines::default();
@@ -74,6 +78,10 @@ pub fn compile_all(inputs: &[Input<'_>], world: &dyn World) -> Result<Compiled, 
         .iter()
         .any(|i| i.macros.variable("target").is_some_and(|pid| pid != 0));
     let mut checker = Checker::new(world, &options, has_target, names.types);
+    for (word, program) in library {
+        let checked = checker.program(program);
+        checked.map_err(|fault| not_to_be_had(inputs, word, &fault))?;
+    }
     let mut ends = Vec::new();
     for (at, (program, lines)) in parts.into_iter().enumerate() {
         match checker.program(program) {
@@ -87,6 +95,49 @@ pub fn compile_all(inputs: &[Input<'_>], world: &dyn World) -> Result<Compiled, 
         options,
         ends,
     })
+}
+
+/// What of D's own library the parts name, and by which word.
+fn library_for(
+    inputs: &[Input<'_>],
+    names: &mut Known<'_>,
+) -> Result<Vec<(&'static str, Program)>, (usize, Error)> {
+    let sources: Vec<&str> = inputs.iter().map(|input| input.source).collect();
+    let pieces = library::wanted(&sources).into_iter();
+    let programs = pieces.map(|(word, piece)| {
+        let input = Input {
+            source: piece.text,
+            ..Input::default()
+        };
+        let program = parsed(
+            &input,
+            &mut Options::default(),
+            names,
+            &mut Lines::default(),
+        );
+        let program = program.map_err(|fault| not_to_be_had(inputs, word, &fault))?;
+        Ok((word, program))
+    });
+    programs.collect()
+}
+
+/// The error for a word of the library that cannot be defined here, where the parts have it first.
+fn not_to_be_had(inputs: &[Input<'_>], word: &str, fault: &Fault) -> (usize, Error) {
+    let found = inputs.iter().map(|input| input.source.find(word));
+    let (part, at) = found
+        .enumerate()
+        .find_map(|(part, at)| Some((part, at?)))
+        .unwrap_or_default();
+    let span = Span {
+        start: at as u32,
+        end: (at + word.len()) as u32,
+    };
+    let message = format!(
+        "{word} needs the kernel's types (/sys/kernel/btf/vmlinux): {}",
+        fault.message
+    );
+    let fault = Fault::new(fault.tag, span, message);
+    (part, fault.located(inputs[part].source, &Lines::default()))
 }
 
 fn parsed(
@@ -104,7 +155,8 @@ fn parsed(
     let program = parser.program();
     *lines = std::mem::take(&mut parser.lexer.lines);
     let program = program?;
-    let lexer = parser.lexer;
+    let (lexer, typedefs) = (parser.lexer, parser.typedefs);
+    names.typedefs.extend(typedefs);
     refuse_unused(input, &lexer)?;
     *options = lexer.options;
     if program.items.is_empty() && !options.flag("empty") {
@@ -136,11 +188,14 @@ fn refuse_unused(input: &Input<'_>, lexer: &Lexer<'_>) -> Checked<()> {
 struct Known<'w> {
     world: &'w dyn World,
     types: Types,
+    /// Those of the parts that were parsed.
+    typedefs: HashSet<Box<str>>,
 }
 
 impl TypeNames for Known<'_> {
     fn is_type(&mut self, name: &str) -> bool {
-        crate::check::type_of_name(&mut self.types, name).is_some()
+        self.typedefs.contains(name)
+            || crate::check::type_of_name(&mut self.types, name).is_some()
             || self
                 .world
                 .type_named(None, None, name, &mut self.types)

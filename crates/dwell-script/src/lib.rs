@@ -33,6 +33,7 @@ mod error;
 mod extent;
 mod facts;
 mod lex;
+mod library;
 mod lines;
 mod macros;
 mod nearest;

@@ -343,7 +343,6 @@ pub enum Builtin {
     Id,
     Ipl,
     Pid,
-    Ppid,
     ProbeFunction,
     ProbeModule,
     ProbeName,
@@ -365,6 +364,7 @@ pub enum Builtin {
 #[allow(missing_docs, reason = "each is D's function of the same name")]
 pub enum Function {
     Alloca,
+    Argstr,
     Basename,
     Bcopy,
     Cleanpath,

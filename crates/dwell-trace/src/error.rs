@@ -35,7 +35,7 @@ pub enum TraceError {
         log: String,
     },
     /// It can only run in the kernel, or not in this process.
-    #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel")]
+    #[error("the script cannot run inside the process: {0}\n  remedy: --engine kernel, as root")]
     NotInside(String),
     /// A kernel probe would break the process.
     #[error(
@@ -48,6 +48,11 @@ pub enum TraceError {
         /// The process.
         pid: u32,
     },
+    /// It can only run inside a process.
+    #[error(
+        "the kernel cannot do {0}\n  remedy: probe one process' functions, and --engine process"
+    )]
+    NotInKernel(&'static str),
     /// A process cannot be looked at.
     #[error("process {pid}: {error}")]
     Process {
@@ -88,7 +93,8 @@ impl TraceError {
 fn remedy(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => {
-            "\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; `dwell doctor` tells more"
+            "\n  remedy: run as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (`dwell doctor` tells more); your own \
+             processes can do with --engine process"
         }
         _ => "",
     }

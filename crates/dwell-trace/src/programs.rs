@@ -1,7 +1,8 @@
 //! Programs into the kernel.
 use crate::error::TraceError;
 use crate::maps::Maps;
-use dwell_abi::program::instruction::{LOAD_64, STORE, STORE_ADDRESS};
+use dwell_abi::program::instruction::{CALL, LOAD_64, STORE, STORE_ADDRESS};
+use dwell_abi::program::operation as op;
 use dwell_abi::program::{Instruction, Program};
 use dwell_script::codegen::Site;
 use libbpf_sys::{bpf_insn, bpf_prog_load_opts, bpf_test_run_opts};
@@ -44,6 +45,7 @@ impl Loaded {
         maps: &Maps,
         probe: &str,
     ) -> Result<Loaded, TraceError> {
+        refuse_inside(&program.code)?;
         let instructions = encode(&program.code, maps);
         match load(site, &instructions, &mut []) {
             Err(error)
@@ -119,6 +121,18 @@ fn load(site: Site, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<Loa
     }
     // SAFETY: the kernel just gave us this descriptor.
     Ok(Loaded(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// The kernel has not all operations.
+fn refuse_inside(code: &[Instruction]) -> Result<(), TraceError> {
+    let calls = code.iter().filter(|i| i.opcode == CALL);
+    let mut what = calls.filter_map(|i| match i.imm as u32 {
+        op::THREAD_TIME => Some("vtimestamp: it does not tell programs how long a thread has run"),
+        op::SPEND_TIME => Some("chill(): programs there may not loop for long"),
+        _ => None,
+    });
+    what.next()
+        .map_or(Ok(()), |what| Err(TraceError::NotInKernel(what)))
 }
 
 /// The kernel's form, with descriptors of maps for numbers of stores.

@@ -51,6 +51,13 @@ pub const USER_REGISTERS: u32 = 175;
 /// `()` → ns of CLOCK_TAI: the wall clock without leap seconds.
 pub const WALL_TIME: u32 = 208;
 
+/// From here on, operations that only programs inside a process have.
+pub const INSIDE: u32 = 1 << 16;
+/// `()` → ns that the thread has run.
+pub const THREAD_TIME: u32 = INSIDE;
+/// `(ns)` → 0: spends so much time, half a second at most.
+pub const SPEND_TIME: u32 = INSIDE + 1;
+
 /// A flag of [`UPDATE`].
 pub const IF_NEW: i32 = 1;
 /// A flag of [`THREAD_MEMORY`].

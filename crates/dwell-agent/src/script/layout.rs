@@ -132,7 +132,12 @@ pub struct Table {
     /// Of sums whose key is a number: where the values of the first [`DIRECT`] are noted, each 4 bytes as in
     /// [`Slot::value`]; else 0. Aggregations without keys are found there.
     pub direct: u64,
+    /// Where a byte for each [`BLOCK`] slots is not 0 once one of them was used: who reads the table looks only there.
+    pub marks: u64,
 }
+
+/// Slots that share a mark.
+pub const BLOCK: u64 = 64;
 
 /// Keys that are noted.
 pub const DIRECT: u64 = 64;

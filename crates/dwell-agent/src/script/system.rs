@@ -10,6 +10,7 @@ pub(super) const SYS_GETGID: u64 = 104;
 pub(super) const SYS_PRCTL: u64 = 157;
 pub(super) const SYS_GETTID: u64 = 186;
 pub(super) const SYS_FUTEX: u64 = 202;
+pub(super) const SYS_CLOCK_GETTIME: u64 = 228;
 pub(super) const SYS_TGKILL: u64 = 234;
 pub(super) const SYS_PROCESS_VM_READV: u64 = 310;
 const PR_GET_NAME: u64 = 16;

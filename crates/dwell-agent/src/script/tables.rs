@@ -4,9 +4,9 @@
 //! the writer may be the very thread whose signal handler this is. A deleted key keeps its slot, so that nobody who
 //! holds the address of its value writes to another key's, until the table is crowded.
 //! In sums a key may have several slots, which are added up by whoever reads them, so nobody waits.
-use super::layout::{DIRECT, POOL_PART, Slot, State, Table, WINDOW, hash, slot};
+use super::layout::{BLOCK, DIRECT, POOL_PART, Slot, State, Table, WINDOW, hash, slot};
 use super::threads::own_part;
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 /// Looks at a slot that is being written, before giving up.
 const PATIENCE: u32 = 2000;
@@ -135,6 +135,7 @@ impl<'s> Search<'s> {
             }
             slot.value.store((at / 8) as u32, Ordering::Relaxed);
         }
+        self.mark(slot);
         let key = Self::key_of(slot);
         for n in 0..self.table.key as usize / 8 {
             // SAFETY: the table's key follows each slot; ours has as many words.
@@ -147,6 +148,18 @@ impl<'s> Search<'s> {
         }
         slot.word.store(self.tag | slot::LIVE, Ordering::Release);
         true
+    }
+
+    /// Tells readers where a slot is used.
+    fn mark(&self, slot: &Slot) {
+        let state = self.state as *const State as u64;
+        let distance = slot as *const Slot as u64 - state - self.table.start;
+        // Not by a division that could fail, for which there is no panic here.
+        let index = distance.checked_div(self.table.slot_size).unwrap_or(0);
+        let block = index / BLOCK;
+        let at = (state + self.table.marks + block) as *const AtomicU8;
+        // SAFETY: the table has a mark for each block of its slots.
+        unsafe { &*at }.store(1, Ordering::Release);
     }
 
     /// Sums begin as zeros, which they are.

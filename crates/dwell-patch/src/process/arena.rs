@@ -8,10 +8,13 @@
 //! ```
 use super::attach::State;
 use super::detour::{Area, Room};
+use super::segment::Segment;
 use super::space::Mapping;
 use dwell_agent::layout::{Header, Link, PatchedWindow};
+use std::io;
 use std::mem::size_of;
 use std::ops::Range;
+use std::sync::Arc;
 
 const PAGE: u64 = 4096;
 /// A jump reaches 2 GiB; some is left for the arena itself.
@@ -57,6 +60,27 @@ pub(super) fn agent_at(windows: usize) -> u64 {
     (table as u64).next_multiple_of(CACHE_LINE)
 }
 
+/// What the shared parts of an arena are, where they are segments.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Segments {
+    pub state: Option<Arc<Segment>>,
+    pub owner: Option<Arc<Segment>>,
+}
+
+impl Segments {
+    /// Those that an ordinary user needs.
+    pub fn new(layout: &Layout) -> io::Result<Segments> {
+        let segment = |len: u64| match len {
+            0 => Ok(None),
+            _ => Segment::new(len).map(|segment| Some(Arc::new(segment))),
+        };
+        Ok(Segments {
+            state: segment(layout.owner - layout.shared)?,
+            owner: segment(PAGE)?,
+        })
+    }
+}
+
 impl Layout {
     pub fn new(
         (windows, sites, stub_bytes): (usize, usize, usize),
@@ -89,20 +113,31 @@ impl Layout {
     }
 
     /// The memory of an arena at an address, whose first data is a word that tells it from any other.
-    pub fn room(&self, address: u64, word: u64) -> Room {
+    pub fn room(&self, address: u64, word: u64, segments: &Segments) -> Room {
         let area = |from: u64, to: u64, protection: i32, sharing: i32| Area {
             address: address + from,
             len: to - from,
             protection,
             sharing,
+            segment: None,
         };
+        let attached = |area: Area, segment: &Option<Arc<Segment>>| Area {
+            segment: segment.as_ref().map(|segment| segment.id()),
+            ..area
+        };
+        let state = area(
+            self.shared,
+            self.owner,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED,
+        );
+        // Shared, and so that only we write it.
+        let owner = area(self.owner, self.len(), libc::PROT_READ, libc::MAP_SHARED);
         let executable = libc::PROT_READ | libc::PROT_EXEC;
-        let writable = libc::PROT_READ | libc::PROT_WRITE;
         let mut areas = vec![
             area(0, self.code_len, executable, libc::MAP_PRIVATE),
-            area(self.shared, self.owner, writable, libc::MAP_SHARED),
-            // Shared, and so that only we write it.
-            area(self.owner, self.len(), libc::PROT_READ, libc::MAP_SHARED),
+            attached(state, &segments.state),
+            attached(owner, &segments.owner),
         ];
         areas.retain(|a| a.len > 0);
         Room {

@@ -1,19 +1,19 @@
 //! Patches a running process.
-use super::arena::{self, Layout};
+use super::arena::{self, Layout, Segments};
 use super::contexts::saved;
 use super::modules::{Module, Probe};
 use super::owner::{self, Owner};
 use super::restore::{Remnant, Restored, restore, restore_children, write_header};
+use super::segment::{Segment, Shared, may_open_mappings};
 use super::space::Space;
 use super::threads::Threads;
 use super::{PatchError, Pause, borrow, cookie, jump, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// A function a probe named, and whether it was patched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,8 +79,10 @@ struct StateAt {
     own_len: u64,
     /// Where its shared part is.
     shared_at: (u64, u64),
-    /// The shared part; none where we may not open it.
-    shared: Option<File>,
+    /// What that is, if it is a segment.
+    segment: Option<Arc<Segment>>,
+    /// The shared part; none where there is none.
+    shared: Option<Shared>,
 }
 
 /// A patched process.
@@ -192,9 +194,7 @@ impl Attachment {
     pub fn read_state(&self, arena: usize, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
         let state = self.states.get(arena).ok_or(io::ErrorKind::NotFound)?;
         match &state.shared {
-            Some(file) if offset >= state.own_len => {
-                file.read_exact_at(bytes, offset - state.own_len)
-            }
+            Some(shared) if offset >= state.own_len => shared.read(offset - state.own_len, bytes),
             _ => self.space.read(state.address + offset, bytes),
         }
     }
@@ -210,11 +210,9 @@ impl Attachment {
 
     /// The shared part of an arena's state, to be mapped and written to as well. It takes the same capabilities
     /// as [`Attachment::is_owned`].
-    pub fn share_state(&self, arena: usize) -> io::Result<File> {
+    pub fn share_state(&self, arena: usize) -> io::Result<Shared> {
         let state = self.states.get(arena).ok_or(io::ErrorKind::NotFound)?;
-        let (start, end) = state.shared_at;
-        let link = dwell_maps::link(self.space.pid as u32, start..end);
-        OpenOptions::new().read(true).write(true).open(link)
+        Shared::open(self.space.pid, state.shared_at, state.segment.as_ref())
     }
 
     /// Whether all states can be read after the end of the process. It takes the same capabilities as
@@ -343,7 +341,8 @@ impl Attachment {
         let bits = arena::stripe_bits();
         let sizes = (plan.windows.len(), hooks.len(), stub_bytes);
         let layout = Layout::new(sizes, bits, state, programs_len);
-        let Some(address) = self.map_arena(module, &layout)? else {
+        let segments = self.segments(&layout)?;
+        let Some(address) = self.map_arena(module, &layout, &segments)? else {
             for window in &plan.windows {
                 for site in &window.sites {
                     self.spots[first_spot + site.request].refusal = Some(Refusal::OutOfReach);
@@ -351,7 +350,7 @@ impl Attachment {
             }
             return Ok(Vec::new());
         };
-        let owner = self.owner_word(address, &layout);
+        let owner = self.owner_word(address, &layout, &segments);
         let link = Link {
             counters: address + layout.counters,
             stride: layout.stride,
@@ -418,11 +417,14 @@ impl Attachment {
         }
         if common.is_none() {
             self.space.write(link.state, &state.head)?;
+            let shared_at = (address + layout.shared, address + layout.owner());
+            let segment = segments.state;
             self.states.push(StateAt {
                 address: link.state,
                 own_len: state.own_len,
-                shared_at: (address + layout.shared, address + layout.owner()),
-                shared: self.open_shared(address, &layout),
+                shared_at,
+                shared: Shared::open(self.space.pid, shared_at, segment.as_ref()).ok(),
+                segment,
             });
         }
         Ok(patches)
@@ -434,15 +436,24 @@ impl Attachment {
         patches.retain(|p| p.spots.iter().any(|&s| spots[s].refusal.is_none()));
     }
 
-    /// The memory that a state shares with us; none where there is none, or we may not.
-    fn open_shared(&self, address: u64, layout: &Layout) -> Option<File> {
-        let (start, end) = (address + layout.shared, address + layout.owner());
-        let link = dwell_maps::link(self.space.pid as u32, start..end);
-        OpenOptions::new().read(true).open(link).ok()
+    /// What an arena shares with us where we may not open it as it is.
+    fn segments(&self, layout: &Layout) -> Result<Segments, PatchError> {
+        if may_open_mappings() {
+            return Ok(Segments::default());
+        }
+        Segments::new(layout).map_err(|error| PatchError::Io {
+            what: "making memory to share".into(),
+            error,
+        })
     }
 
     /// None when there is no room.
-    fn map_arena(&mut self, module: &Module, layout: &Layout) -> Result<Option<u64>, PatchError> {
+    fn map_arena(
+        &mut self,
+        module: &Module,
+        layout: &Layout,
+        segments: &Segments,
+    ) -> Result<Option<u64>, PatchError> {
         /// The process maps memory too, and may come first.
         const TRIES: u32 = 5;
         let mut failure = None;
@@ -451,7 +462,7 @@ impl Attachment {
             let Some(address) = arena::place(&mappings, &module.code, layout.len(), turn) else {
                 return Ok(None);
             };
-            match borrow::map(&self.space, &layout.room(address, cookie())) {
+            match borrow::map(&self.space, &layout.room(address, cookie(), segments)) {
                 Ok(()) => {}
                 Err(taken @ PatchError::NoMemory { .. }) => {
                     failure = Some(taken);
@@ -480,10 +491,11 @@ impl Attachment {
     }
 
     /// The address of the owner's word: of the first arena's page for all.
-    fn owner_word(&mut self, address: u64, layout: &Layout) -> u64 {
+    fn owner_word(&mut self, address: u64, layout: &Layout, segments: &Segments) -> u64 {
         let first = self.arenas[0].header.owner;
         if self.owner.is_none() && self.arenas.len() == 1 {
-            self.owner = Owner::hold(&self.space, address + layout.owner(), PAGE).ok();
+            let page = address + layout.owner();
+            self.owner = Owner::hold(&self.space, page, PAGE, segments.owner.as_ref()).ok();
         }
         let word = if self.owner.is_some() { first } else { 0 };
         if let Some(arena) = self.arenas.last_mut() {

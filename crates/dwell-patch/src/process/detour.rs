@@ -53,6 +53,8 @@ pub(super) struct Area {
     pub protection: i32,
     /// `MAP_PRIVATE` or `MAP_SHARED`.
     pub sharing: i32,
+    /// The System V segment that it is, if it is one.
+    pub segment: Option<i32>,
 }
 
 impl Room {
@@ -67,6 +69,7 @@ impl Room {
             len: self.len,
             protection: libc::PROT_READ | libc::PROT_WRITE,
             sharing: libc::MAP_PRIVATE,
+            segment: None,
         };
         whole.call(libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE)
     }
@@ -90,6 +93,15 @@ impl Room {
 
 impl Area {
     fn call(&self, how: i32) -> Call {
+        if let Some(id) = self.segment {
+            let is_writable = self.protection & libc::PROT_WRITE != 0;
+            let access = if is_writable { 0 } else { libc::SHM_RDONLY };
+            let flags = (libc::SHM_REMAP | access) as u64;
+            return Call {
+                number: libc::SYS_shmat,
+                arguments: [id as u64, self.address, flags, 0, 0, 0],
+            };
+        }
         // What is never touched shall not count as used.
         let flags = self.sharing | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
         let arguments = [

@@ -15,6 +15,7 @@ mod modules;
 mod owner;
 mod ptrace;
 mod restore;
+mod segment;
 mod slack;
 mod space;
 mod threads;
@@ -24,6 +25,7 @@ pub use entry::{AtEntry, Held};
 pub use error::PatchError;
 pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};
+pub use segment::{Segment, Shared};
 
 use dwell_agent::layout::JUMP_LEN;
 use space::Space;

@@ -1,10 +1,10 @@
 //! A word shared with the target that tells whether we live.
+use super::segment::{Segment, Shared};
 use super::space::Space;
 use dwell_agent::layout::Link;
-use std::fs::OpenOptions;
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 /// Keeps the word in a page of the target: a robust mutex, locked by a thread of ours for as long as
@@ -16,17 +16,20 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Takes the word at the start of a shared page of the target.
-    pub fn hold(space: &Space, page: u64, len: u64) -> io::Result<Owner> {
-        let link = dwell_maps::link(space.pid as u32, page..page + len);
-        let file = OpenOptions::new().read(true).write(true).open(link)?;
-        // SAFETY: the page is made for this; both sides use its first word atomically only.
-        let mut map = unsafe { memmap2::MmapMut::map_mut(&file) }?;
+    pub fn hold(
+        space: &Space,
+        page: u64,
+        len: u64,
+        segment: Option<&Arc<Segment>>,
+    ) -> io::Result<Owner> {
+        // The page is made for this; both sides use its first word atomically only.
+        let map = Shared::open(space.pid, (page, page + len), segment)?;
         let (release, released) = mpsc::channel::<()>();
         let (tell, told) = mpsc::channel();
         let holder = std::thread::Builder::new()
             .name("dwell-owner".into())
             .spawn(move || {
-                let mutex = map.as_mut_ptr().cast::<libc::pthread_mutex_t>();
+                let mutex = map.as_ptr().cast::<libc::pthread_mutex_t>();
                 // SAFETY: the page is zero, aligned, large enough, and stays mapped until the mutex is
                 // unlocked; nobody else locks it.
                 let locked = unsafe { lock_robust(mutex) };

@@ -60,7 +60,8 @@ impl Remnant {
     /// An arena whose dwell was killed before it could write the header: empty code, directly followed
     /// by data, of which some may be shared, and a shared page.
     fn half_made(space: &Space, mappings: &[Mapping]) -> Option<Remnant> {
-        let is_shared = |m: &Mapping| m.path.starts_with("/dev/zero");
+        let is_shared =
+            |m: &Mapping| m.path.starts_with("/dev/zero") || m.path.starts_with("/SYSV");
         let is_data = |m: &Mapping| m.writable && (m.inode == 0 || is_shared(m));
         let (code, rest) = mappings.split_first()?;
         let data = rest.iter().take_while(|m| is_data(m)).count();

@@ -78,6 +78,7 @@ use Callee::{Action as A, Aggregating as G, Missing, Stack, Value as V};
 #[rustfmt::skip]
 pub(crate) const FUNCTIONS: &[Prototype] = functions! {
     "alloca" V(Function::Alloca) => "void *" ["size_t"];
+    "argstr" V(Function::Argstr) => "string" ["uintptr_t", "size_t"];
     "avg" G(Aggregating::Avg) => "void" ["@"];
     "basename" V(Function::Basename) => "string" ["const char *"];
     "bcopy" V(Function::Bcopy) => "void" ["void *", "void *", "size_t"];

@@ -22,7 +22,6 @@ pub(crate) const VARIABLES: &[(&str, Builtin, &str)] = &[
     ("id", Builtin::Id, "uint_t"),
     ("ipl", Builtin::Ipl, "uint_t"),
     ("pid", Builtin::Pid, "pid_t"),
-    ("ppid", Builtin::Ppid, "pid_t"),
     ("probefunc", Builtin::ProbeFunction, "string"),
     ("probemod", Builtin::ProbeModule, "string"),
     ("probename", Builtin::ProbeName, "string"),

@@ -115,9 +115,33 @@ impl Checker<'_> {
         {
             self.check_alloca(*size, span)?;
         }
+        let mut arguments = arguments;
+        if function == Function::Progenyof {
+            arguments.extend(self.places_of_parents(span)?);
+        }
         let ty = self.prototype_type(prototype.gives);
         let kind = ExprKind::Call(function, arguments);
         Ok(Expr { kind, ty, span })
+    }
+
+    /// Where a `task_struct` has its parent and its process' number, bytes.
+    fn places_of_parents(&mut self, span: Span) -> Checked<[Expr; 2]> {
+        let task = self.tagged_type("struct", "task_struct");
+        let task = self.completed(task);
+        let place = |name: &str| {
+            let name = ast::Name {
+                text: name.into(),
+                span,
+            };
+            let found = self.find_member(task, &name);
+            let found = found.map_err(|_| {
+                let message = "progenyof( ) needs the kernel's types (/sys/kernel/btf/vmlinux)";
+                Fault::new(Tag::FuncUndef, span, message)
+            })?;
+            let bytes = i64::from(found.offset_bits / 8);
+            Checked::Ok(self.int(bytes, self.common.long, span))
+        };
+        Ok([place("real_parent")?, place("tgid")?])
     }
 
     fn check_alloca(&self, size: i64, span: Span) -> Checked<()> {

@@ -153,6 +153,7 @@ impl Checker<'_> {
             .chain(self.names.enumerators.keys().map(|name| &**name))
             .chain(VARIABLES.iter().map(|(name, ..)| *name))
             .chain(SPECIAL.iter().copied())
+            .chain(crate::library::words().map(|word| word as &str))
     }
 
     pub(super) fn unknown_function(&self, name: &str, span: Span) -> Box<Fault> {

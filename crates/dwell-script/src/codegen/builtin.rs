@@ -51,16 +51,11 @@ impl Maker<'_, '_> {
             }
             Builtin::CurrentTask => self.code.call(op::TASK),
             Builtin::Ucaller => self.user_caller()?,
-            Builtin::Caller => self.code.constant(0, 0),
+            Builtin::Caller => self.kernel_caller()?,
             Builtin::UserStackDepth | Builtin::StackDepth => {
                 self.depth(builtin == Builtin::UserStackDepth)?;
             }
-            Builtin::Ppid | Builtin::Vtimestamp => {
-                return Err(CodeError::unsupported(
-                    format!("{builtin:?}").to_lowercase(),
-                    span,
-                ));
-            }
+            Builtin::Vtimestamp => self.code.call(op::THREAD_TIME),
             Builtin::Execname
             | Builtin::ProbeFunction
             | Builtin::ProbeModule
@@ -100,6 +95,26 @@ impl Maker<'_, '_> {
         self.code.place(failed);
         self.code.alu_imm(Alu::Neg, 0, 0);
         self.code.place(done);
+    }
+
+    /// Who called the kernel's function where the probe is: the second address of `stack()`. A probe in a program has
+    /// been called by nobody in the kernel.
+    fn kernel_caller(&mut self) -> Result<(), CodeError> {
+        if !self.site.is_in_kernel() {
+            self.code.constant(0, 0);
+            return Ok(());
+        }
+        let mark = self.frame.mark();
+        let at = self.frame.buffer(16)?;
+        self.zero(at, 16);
+        self.code.mov(1, 6);
+        self.address(2, at);
+        self.code.constant(3, 16);
+        self.code.constant(4, 0);
+        self.code.call(op::STACK);
+        self.load_word(0, at.plus(8));
+        self.frame.release(mark);
+        Ok(())
     }
 
     /// How deep a stack is.

@@ -176,7 +176,9 @@ impl Maker<'_, '_> {
         match &place.kind {
             PlaceKind::Memory(address) => self.value(address),
             _ => match self.prepare(place, e.span)? {
-                super::place::Prepared::Here(at) => self.own_address(at),
+                super::place::Prepared::Here(at) | super::place::Prepared::Small(at) => {
+                    self.own_address(at)
+                }
                 super::place::Prepared::Outside(address) => {
                     self.load_word(0, address);
                     Ok(())

@@ -9,6 +9,8 @@ use dwell_abi::program::operation as op;
 
 /// The signal of `stop()`.
 const SIGSTOP: i64 = 19;
+/// Processes that `progenyof()` looks at.
+const MOST_ANCESTORS: i32 = 64;
 
 impl Maker<'_, '_> {
     /// Functions that give a number.
@@ -31,9 +33,62 @@ impl Maker<'_, '_> {
             Function::Strtoll => self.strtoll(arguments, e.span)?,
             Function::Speculation => self.speculation(),
             Function::Copyinto => self.copyinto(arguments, e.span)?,
+            Function::Progenyof => self.progenyof(arguments)?,
             Function::Bcopy => self.bcopy(arguments, e.span)?,
             _ => return Err(CodeError::unsupported(name(function), e.span)),
         }
+        Ok(())
+    }
+
+    /// Whether the process or one of those it comes from has that number. Behind it stand the places of a task's
+    /// parent and number.
+    fn progenyof(&mut self, arguments: &[Expr]) -> Result<(), CodeError> {
+        let [pid, parent, number] = arguments else {
+            unreachable!("the checker adds the places");
+        };
+        let place = |e: &Expr| match e.kind {
+            ExprKind::Int(at) => i16::try_from(at).ok(),
+            _ => None,
+        };
+        let places = place(parent).zip(place(number));
+        let (parent, number) =
+            places.ok_or_else(|| CodeError::unsupported("progenyof() on this kernel", pid.span))?;
+        let mark = self.frame.mark();
+        self.value(pid)?;
+        self.cut(0, 4, false);
+        let (wanted, task) = (self.spill()?, self.frame.temporary()?);
+        let (again, found, none, done) = (
+            self.code.label(),
+            self.code.label(),
+            self.code.label(),
+            self.code.label(),
+        );
+        self.code.call(op::TASK);
+        self.code.mov(3, 0);
+        self.store_word(task, 3);
+        self.code.constant(8, 0);
+        self.code.place(again);
+        self.read_kernel_word(number)?;
+        self.cut(0, 4, false);
+        self.load_word(1, wanted);
+        self.code.jump_if(Jump::Eq, 0, 1, found);
+        self.load_word(3, task);
+        self.read_kernel_word(parent)?;
+        self.load_word(3, task);
+        // The first of all is its own parent.
+        self.code.jump_if(Jump::Eq, 0, 3, none);
+        self.code.jump_imm(Jump::Eq, 0, 0, none);
+        self.store_word(task, 0);
+        self.code.mov(3, 0);
+        self.code.alu_imm(Alu::Add, 8, 1);
+        self.code.jump_imm(Jump::Lt, 8, MOST_ANCESTORS, again);
+        self.code.place(none);
+        self.code.constant(0, 0);
+        self.code.jump(done);
+        self.code.place(found);
+        self.code.constant(0, 1);
+        self.code.place(done);
+        self.frame.release(mark);
         Ok(())
     }
 
@@ -148,7 +203,12 @@ impl Maker<'_, '_> {
             Act::Raise => self.value(&arguments[0])?,
             Act::Copyout => return self.copyout(arguments, span),
             Act::Copyoutstr => return self.copyoutstr(arguments, span),
-            Act::Chill => return Err(CodeError::unsupported("chill()", span)),
+            Act::Chill => {
+                self.value(&arguments[0])?;
+                self.code.mov(1, 0);
+                self.code.call(op::SPEND_TIME);
+                return Ok(());
+            }
         }
         self.code.mov(1, 0);
         self.code.call(op::SIGNAL);

@@ -51,6 +51,11 @@ pub mod control {
 pub(super) const AGGREGATION_PREFIX: u32 = 8;
 /// The most keys of all aggregations that share a store.
 const MOST_ENTRIES: u32 = 1 << 24;
+/// Room for an aggregation without keys, which has one at a time.
+const FEWEST_ENTRIES: u32 = 64;
+/// What the kernel keeps of an entry besides its key and value, bytes. The default of `aggsize` has room for a million
+/// numbers; more would make a table that takes long to read, however little is in it.
+const ENTRY_SIZE: u32 = 40;
 /// The largest value of sums.
 const ZEROS_SIZE: u32 = 8 << 10;
 
@@ -196,7 +201,11 @@ impl Layout {
         schema: &AggregationSchema,
     ) -> u32 {
         let (key, value) = (AGGREGATION_PREFIX + schema.key_size, 8 * words(function));
-        let more = (limits.aggsize / u64::from(key + 8)).clamp(16, MOST_ENTRIES.into()) as u32;
+        let most = limits.aggsize / u64::from(key + 8 + ENTRY_SIZE);
+        let more = match schema.key_size {
+            0 => FEWEST_ENTRIES,
+            _ => most.clamp(FEWEST_ENTRIES.into(), MOST_ENTRIES.into()) as u32,
+        };
         let alike = |store: &Store| matches!(store, Store::Sums { key: k, value: v, .. } if (*k, *v) == (key, value));
         if let Some(at) = self.stores.iter().position(alike) {
             if let Store::Sums { entries, .. } = &mut self.stores[at] {

@@ -18,6 +18,10 @@ pub(super) enum Prepared {
     Here(Location),
     /// From the start of the thread's memory.
     Thread(u32),
+    /// Likewise, an integer of less than 8 bytes in a structure: whole variables have 8.
+    Small(Location),
+    /// Likewise, from the start of the thread's memory.
+    SmallThread(u32),
     /// An element of a table; the key lies there.
     Element { store: u32, key: Location },
     /// Memory of the target or the kernel, whose address lies there.
@@ -34,7 +38,16 @@ impl Maker<'_, '_> {
     pub(super) fn prepare(&mut self, place: &Place, span: Span) -> Result<Prepared, CodeError> {
         match &place.kind {
             PlaceKind::Variable(id) => Ok(self.variable(*id, 0)),
-            PlaceKind::Part(id, offset) => Ok(self.variable(*id, *offset)),
+            PlaceKind::Part(id, offset) => {
+                let part = self.variable(*id, *offset);
+                let is_scalar = fields::is_scalar(&self.script.types, place.ty);
+                let is_small = is_scalar && self.shape(place.ty).0 < 8;
+                Ok(match part {
+                    Prepared::Here(at) if is_small => Prepared::Small(at),
+                    Prepared::Thread(at) if is_small => Prepared::SmallThread(at),
+                    part => part,
+                })
+            }
             PlaceKind::Element(id, keys) => self.element(*id, keys),
             PlaceKind::Memory(address) => {
                 self.value(address)?;
@@ -109,11 +122,20 @@ impl Maker<'_, '_> {
             Prepared::Here(at) => self.load_word(0, at),
             Prepared::Thread(offset) => {
                 self.thread_memory(0);
-                self.load_if_found(offset);
+                self.load_if_found(offset, Width::W8);
+            }
+            Prepared::Small(at) => {
+                self.load_at(width_of(size), 0, at);
+                self.cut(0, size, signed);
+            }
+            Prepared::SmallThread(offset) => {
+                self.thread_memory(0);
+                self.load_if_found(offset, width_of(size));
+                self.cut(0, size, signed);
             }
             Prepared::Element { store, key } => {
                 self.lookup(store, key);
-                self.load_if_found(0);
+                self.load_if_found(0, Width::W8);
             }
             Prepared::Outside(address) => {
                 self.load_word(0, address);
@@ -151,13 +173,48 @@ impl Maker<'_, '_> {
         self.cut(0, size, signed);
         match place {
             Prepared::Here(at) => self.store_word(at, 0),
-            Prepared::Thread(offset) => self.write_thread(offset)?,
+            Prepared::Thread(offset) => self.write_thread(offset, Width::W8)?,
+            Prepared::Small(at) => self.store_at(width_of(size), at, 0),
+            Prepared::SmallThread(offset) => self.write_thread(offset, width_of(size))?,
             Prepared::Element { store, key } => self.write_element(store, key)?,
             Prepared::Outside(address) => self.write_own(address, size)?,
-            Prepared::Bits { .. } => {
-                return Err(CodeError::unsupported("assigning to a bit-field", span));
+            Prepared::Bits {
+                address,
+                shift,
+                width,
+            } => {
+                if u32::from(shift) + u32::from(width) > 8 * size {
+                    let what = "assigning to a bit-field beyond an integer of its type";
+                    return Err(CodeError::unsupported(what, span));
+                }
+                self.write_bits(address, size, (shift, width))?;
             }
         }
+        Ok(())
+    }
+
+    /// The low bits of register 0, which stays, into some of the integer of so many bytes whose address lies there.
+    fn write_bits(
+        &mut self,
+        address: Location,
+        size: u32,
+        (shift, width): (u8, u8),
+    ) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let value = self.spill()?;
+        self.load_word(0, address);
+        self.read_memory(size)?;
+        let ones = u64::MAX >> (64 - u32::from(width));
+        self.code.constant(1, !(ones << shift) as i64);
+        self.code.alu(Alu::And, 0, 1);
+        self.load_word(1, value);
+        self.code.constant(2, ones as i64);
+        self.code.alu(Alu::And, 1, 2);
+        self.code.alu_imm(Alu::Lsh, 1, shift.into());
+        self.code.alu(Alu::Or, 0, 1);
+        self.write_own(address, size)?;
+        self.load_word(0, value);
+        self.frame.release(mark);
         Ok(())
     }
 
@@ -201,7 +258,7 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    fn write_thread(&mut self, offset: u32) -> Result<(), CodeError> {
+    fn write_thread(&mut self, offset: u32, width: Width) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let value = self.spill()?;
         let (found, done) = (self.code.label(), self.code.label());
@@ -211,7 +268,7 @@ impl Maker<'_, '_> {
         self.code.jump(done);
         self.code.place(found);
         self.load_word(1, value);
-        self.code.store(Width::W8, 0, offset as i16, 1);
+        self.code.store(width, 0, offset as i16, 1);
         self.code.place(done);
         self.load_word(0, value);
         self.frame.release(mark);
@@ -270,11 +327,11 @@ impl Maker<'_, '_> {
         self.code.call(op::DELETE);
     }
 
-    /// Register 0 becomes the word at the address it has, or stays 0.
-    fn load_if_found(&mut self, offset: u32) {
+    /// Register 0 becomes the number at the address it has, or stays 0.
+    fn load_if_found(&mut self, offset: u32, width: Width) {
         let missing = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, missing);
-        self.code.load(Width::W8, 0, 0, offset as i16);
+        self.code.load(width, 0, 0, offset as i16);
         self.code.place(missing);
     }
 
@@ -288,6 +345,10 @@ impl Maker<'_, '_> {
             _ => (8, false),
         }
     }
+}
+
+fn width_of(size: u32) -> Width {
+    Width::of(size).unwrap_or(Width::W8)
 }
 
 /// What [`visit_clause`] comes by.

@@ -81,6 +81,18 @@ const FUNCTION: [i16; 6] = [DI, SI, DX, CX, R8, R9];
 const SYSCALL: [i16; 6] = [DI, SI, DX, R10, R8, R9];
 
 impl Site {
+    /// Whether the probe is in the kernel's code.
+    pub(super) fn is_in_kernel(self) -> bool {
+        matches!(
+            self,
+            Site::SyscallEntry
+                | Site::SyscallReturn
+                | Site::Tracepoint
+                | Site::Profile
+                | Site::Tick
+        )
+    }
+
     /// Whether the context holds the user's registers themselves.
     fn has_registers(self) -> bool {
         matches!(
@@ -196,7 +208,7 @@ impl Maker<'_, '_> {
     }
 
     /// Eight bytes of the kernel's memory behind the address in register 3, into register 0.
-    fn read_kernel_word(&mut self, distance: i16) -> Result<(), CodeError> {
+    pub(super) fn read_kernel_word(&mut self, distance: i16) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let word = self.frame.temporary()?;
         self.code.alu_imm(Alu::Add, 3, i32::from(distance));

@@ -76,8 +76,8 @@ impl Maker<'_, '_> {
 
     fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
         match place {
-            Prepared::Here(at) => Ok(at),
-            Prepared::Thread(offset) => {
+            Prepared::Here(at) | Prepared::Small(at) => Ok(at),
+            Prepared::Thread(offset) | Prepared::SmallThread(offset) => {
                 let to = self.new_string()?;
                 self.zero_string(to);
                 self.thread_memory(0);

@@ -32,7 +32,7 @@ pub(crate) struct Parser<'a, 't> {
     pub lexer: Lexer<'a>,
     ahead: VecDeque<Token<'a>>,
     names: &'t mut dyn TypeNames,
-    typedefs: HashSet<Box<str>>,
+    pub typedefs: HashSet<Box<str>>,
     depth: u16,
     /// In a predicate, outside of its parentheses, a slash may be its end.
     in_predicate: bool,

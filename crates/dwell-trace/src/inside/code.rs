@@ -54,6 +54,8 @@ fn offset_of(operation: u32) -> Option<u64> {
         op::DELETE => dwell_agent::SCRIPT_DELETE_OFFSET,
         op::MONOTONIC_TIME => dwell_agent::SCRIPT_TIME_OFFSET,
         op::WALL_TIME => dwell_agent::SCRIPT_WALL_TIME_OFFSET,
+        op::THREAD_TIME => dwell_agent::SCRIPT_THREAD_TIME_OFFSET,
+        op::SPEND_TIME => dwell_agent::SCRIPT_SPEND_TIME_OFFSET,
         op::RANDOM => dwell_agent::SCRIPT_RANDOM_OFFSET,
         op::PROCESSOR => dwell_agent::SCRIPT_PROCESSOR_OFFSET,
         op::IDS => dwell_agent::SCRIPT_IDS_OFFSET,
@@ -135,7 +137,7 @@ impl<'m> Block<'m> {
         for made in self.made {
             let kept = match made.site {
                 Site::Entry | Site::Return => 0,
-                Site::Offset => KEPT_LEN as u32,
+                Site::Offset | Site::Static(_) => KEPT_LEN as u32,
                 _ => {
                     starts.push(None);
                     continue;

@@ -76,9 +76,8 @@ impl Local {
         }
     }
 
-    fn call(&self, start: usize) {
+    fn call(&self, start: usize, context: &[u64; CONTEXT]) {
         let code = self.code.as_ref().expect("it was made");
-        let context = [0u64; CONTEXT];
         // SAFETY: a function that keeps to C's rules begins there. It works on the memory it was made for, which
         // lives as long as this.
         unsafe {
@@ -90,8 +89,13 @@ impl Local {
 
     /// Runs the programs of a kind.
     pub(super) fn run(&self, site: Site) {
+        self.run_with(site, &[0; CONTEXT]);
+    }
+
+    /// The same with a context.
+    pub(super) fn run_with(&self, site: Site, context: &[u64; CONTEXT]) {
         let all = self.programs.iter().filter(|(s, _)| *s == site);
-        all.for_each(|(_, start)| self.call(*start));
+        all.for_each(|(_, start)| self.call(*start, context));
     }
 
     /// Intervals begin now.
@@ -110,7 +114,7 @@ impl Local {
                 if self.ticks[at].next > now {
                     break;
                 }
-                self.call(self.ticks[at].start);
+                self.call(self.ticks[at].start, &[0; CONTEXT]);
                 let period = self.ticks[at].period;
                 self.ticks[at].next += period;
             }

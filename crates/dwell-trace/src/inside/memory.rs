@@ -1,12 +1,10 @@
 //! The memory that a script's programs share with us: what is where in it.
 use dwell_abi::program::Store;
 use dwell_agent::script::layout::{
-    DIRECT, OWNERS, POOL_PART, Pool, Ring, Slot, State, THREADS, Table, Thread, Threads,
+    BLOCK, DIRECT, OWNERS, POOL_PART, Pool, Ring, Slot, State, THREADS, Table, Thread, Threads,
 };
 use dwell_jit::{Nearby, Sums};
-use memmap2::{MmapMut, MmapOptions};
-use std::fs::File;
-use std::io;
+use dwell_patch::process::Shared;
 use std::sync::atomic::AtomicU64;
 
 /// Bytes in front of it that are the target's own, and zero in its children: the gate.
@@ -100,9 +98,10 @@ impl Shape {
         let slot_size = size_of::<Slot>() as u64 + u64::from(key);
         let most = (MOST_SLOT_BYTES / slot_size).next_power_of_two() / 2;
         let wanted = (2 * u64::from(entries)).next_power_of_two();
+        let slots = wanted.clamp(16, most);
         let table = Table {
             start: 0,
-            slots: wanted.clamp(16, most),
+            slots,
             slot_size,
             key: key.into(),
             value: value.into(),
@@ -111,6 +110,7 @@ impl Shape {
                 (1, 8) => room.take(4 * DIRECT),
                 _ => 0,
             },
+            marks: room.take(slots.div_ceil(BLOCK)),
         };
         let at = room.take(size_of::<Table>() as u64);
         self.tables.push((at, table));
@@ -196,20 +196,19 @@ impl Shape {
 }
 
 /// The shared part, mapped here.
-pub(super) struct Memory(MmapMut);
+pub(super) struct Memory(Shared);
 
 impl Memory {
-    pub(super) fn map(file: &File, len: u64) -> io::Result<Memory> {
-        // SAFETY: what others write there is read by atomic or volatile loads only.
-        let map = unsafe { MmapOptions::new().len(len as usize).map_mut(file) };
-        map.map(Memory)
+    /// Of memory that the target has as well: what others write there is read by atomic or volatile loads only.
+    pub(super) fn new(shared: Shared) -> Memory {
+        Memory(shared)
     }
 
     /// The address of a byte.
     pub(super) fn at(&self, distance: u64) -> *mut u8 {
-        assert!(distance <= self.0.len() as u64, "within the memory");
+        assert!(distance <= self.0.len(), "within the memory");
         // SAFETY: within the mapping.
-        unsafe { self.0.as_ptr().cast_mut().add(distance as usize) }
+        unsafe { self.0.as_ptr().add(distance as usize) }
     }
 
     pub(super) fn state(&self) -> &State {

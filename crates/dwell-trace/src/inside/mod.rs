@@ -9,6 +9,9 @@ mod memory;
 mod places;
 mod records;
 mod sums;
+#[cfg(test)]
+mod tests;
+mod watchers;
 
 use crate::error::TraceError;
 use crate::maps::Drops;
@@ -26,6 +29,7 @@ use records::Reader;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use sums::Removed;
+use watchers::Watchers;
 
 /// A program, and the probes it is for.
 #[derive(Clone)]
@@ -39,6 +43,7 @@ pub(crate) struct Made {
 pub(crate) struct Inside {
     // Nothing may run any more when the memory goes.
     attachment: Option<Attachment>,
+    watchers: Watchers,
     local: Local,
     memory: Memory,
     shape: Shape,
@@ -76,13 +81,15 @@ impl Inside {
             Attachment::with_programs(pid as i32, &probes, &state, Some(&block)).map_err(refuse)?;
         places::check_spots(&attachment, &probes)?;
         let shared = attachment.share_state(0).map_err(refuse)?;
-        let memory = Memory::map(&shared, shape.len).map_err(refuse)?;
+        let memory = Memory::new(shared);
         shape.fill(&memory, pid);
         memory.write(shape.memory(MEMORY), initial);
         let local = Local::new(made, &shape, &memory)?;
+        let watchers = Watchers::new(pid, &places::counts(made))?;
         let reader = Reader::default();
         Ok(Inside {
             attachment: Some(attachment),
+            watchers,
             local,
             memory,
             shape,
@@ -112,6 +119,7 @@ impl Inside {
         if let Some(attachment) = self.attachment.take() {
             // A process that has ended runs nothing.
             let _ = attachment.write_state(0, 0, &[0]);
+            self.watchers = Watchers::default();
             attachment.detach().map_err(refuse)?;
         }
         self.local.run(Site::End);

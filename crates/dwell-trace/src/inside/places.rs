@@ -1,5 +1,6 @@
 //! Which places of a process are patched for a script, and whether that can be done.
 use super::code::Block;
+use super::watchers::Count;
 use super::{Made, refuse};
 use crate::error::TraceError;
 use crate::probes::{At, Code};
@@ -18,8 +19,7 @@ pub(super) fn process(made: &[Made]) -> Result<u32, TraceError> {
     for made in made {
         let what = match made.site {
             Site::Begin | Site::End | Site::Error | Site::Tick => "",
-            Site::Entry | Site::Return | Site::Offset => "",
-            Site::Static(_) => "static probes",
+            Site::Entry | Site::Return | Site::Offset | Site::Static(_) => "",
             Site::SyscallEntry | Site::SyscallReturn => "system calls",
             Site::Tracepoint => "the kernel's tracepoints",
             Site::Profile => "profile probes",
@@ -81,10 +81,13 @@ struct Module {
 }
 
 impl Module {
-    fn open(file: &str) -> Result<Module, TraceError> {
+    fn open(file: &str, pid: u32) -> Result<Module, TraceError> {
         let failed = |error| refuse(format_args!("{file}: {error}"));
-        let path = fs::read_link(file).unwrap_or_else(|_| file.into());
-        let path = path.display().to_string();
+        let named = file.strip_prefix(&format!("/proc/{pid}/root"));
+        let path = match named {
+            Some(path) => path.to_owned(),
+            None => fs::read_link(file).map_or(file.into(), |path| path.display().to_string()),
+        };
         let opened = File::open(file).map_err(failed)?;
         // SAFETY: the file is one that the target runs; who rewrites such a file in place breaks the target as well.
         let data = unsafe { Mmap::map(&opened) }.map_err(failed)?;
@@ -106,7 +109,7 @@ pub(super) fn probes(pid: u32, made: &[Made], block: &Block<'_>) -> Result<Vec<P
                 continue;
             };
             if !modules.contains_key(&**file) {
-                modules.insert(file, Module::open(file)?);
+                modules.insert(file, Module::open(file, pid)?);
             }
             let module = &modules[&**file];
             let (function, place) = place(module, *offset, what)?;
@@ -145,9 +148,39 @@ fn place(module: &Module, offset: u64, what: &Code) -> Result<(u64, Place), Trac
             return Err(failed(&"the function ends by a jump to another"));
         }
         Code::Return => Place::Rets,
-        Code::Static { .. } => return Err(failed(&"it is a static probe")),
+        Code::Static { .. } => {
+            let why = "there is no room for a jump at the static probe: it was not built with dwell/sdt.h";
+            let site = jump_site(&elf, address).ok_or_else(|| failed(&why))?;
+            Place::Offset((site - function.start) as u32)
+        }
     };
     Ok((function.start, place))
+}
+
+/// Where a jump goes at a static probe: the instruction of five bytes behind the `nop` that its note tells.
+fn jump_site(elf: &ElfFile<'_>, nop: u64) -> Option<u64> {
+    /// `nopw 0x0(%rax)`.
+    const ROOM: [u8; 5] = [0x66, 0x0f, 0x1f, 0x40, 0x00];
+    let site = nop + 1;
+    elf.bytes_from(site)?.starts_with(&ROOM).then_some(site)
+}
+
+/// The counts of the static probes' watchers.
+pub(super) fn counts(made: &[Made]) -> Vec<Count<'_>> {
+    let places = made.iter().flat_map(|made| &made.members);
+    let counts = places.filter_map(|(_, at)| match at {
+        At::Code {
+            file,
+            what:
+                Code::Static {
+                    semaphore: Some(count),
+                    ..
+                },
+            ..
+        } => Some((&**file, *count)),
+        _ => None,
+    });
+    counts.collect()
 }
 
 /// Refuses a process of which not every place was patched.

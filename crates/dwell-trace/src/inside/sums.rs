@@ -1,8 +1,8 @@
 //! Tables, read and changed from here.
 use super::memory::{Memory, Shape};
-use dwell_agent::script::layout::{DIRECT, Slot, Table, slot};
+use dwell_agent::script::layout::{BLOCK, DIRECT, Slot, Table, slot};
 use dwell_agent::script::tables;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Who has found a key before it was removed has added to it by then.
@@ -18,6 +18,22 @@ fn slot_at<'m>(memory: &'m Memory, table: &Table, index: u64) -> (&'m Slot, u64)
     (unsafe { &*memory.at(at).cast::<Slot>() }, at)
 }
 
+/// The slots with keys: index, slot, where it is.
+fn live<'m>(memory: &'m Memory, table: &'m Table) -> impl Iterator<Item = (u64, &'m Slot, u64)> {
+    let is_used = |block: &u64| {
+        let mark = memory.at(table.marks + block).cast::<AtomicU8>();
+        // SAFETY: the table has a mark for each block, which is only changed atomically.
+        unsafe { &*mark }.load(Ordering::Acquire) != 0
+    };
+    let blocks = (0..table.slots.div_ceil(BLOCK)).filter(is_used);
+    let slots = blocks.flat_map(|block| block * BLOCK..((block + 1) * BLOCK).min(table.slots));
+    slots.filter_map(|index| {
+        let (slot, at) = slot_at(memory, table, index);
+        let is_live = slot.word.load(Ordering::Acquire) & slot::KIND == slot::LIVE;
+        is_live.then_some((index, slot, at))
+    })
+}
+
 /// Where a slot's value is in each part.
 fn values(shape: &Shape, table: &Table, slot: &Slot) -> impl Iterator<Item = u64> {
     let (start, part, parts) = shape.pool();
@@ -31,11 +47,7 @@ pub(super) fn each(memory: &Memory, shape: &Shape, store: u32, tell: &mut dyn Fn
     let Some((_, table)) = shape.table(store) else {
         return;
     };
-    for index in 0..table.slots {
-        let (slot, at) = slot_at(memory, table, index);
-        if slot.word.load(Ordering::Acquire) & slot::KIND != slot::LIVE {
-            continue;
-        }
+    for (_, slot, at) in live(memory, table) {
         let key = memory.words(at + size_of::<Slot>() as u64, table.key);
         for value in values(shape, table, slot) {
             tell(&key, &memory.words(value, table.value));
@@ -90,12 +102,8 @@ impl Removed {
             return;
         };
         let wanted: std::collections::HashSet<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        for index in 0..table.slots {
-            let (slot, at) = slot_at(memory, table, index);
+        for (index, slot, at) in live(memory, table) {
             let word = slot.word.load(Ordering::Acquire);
-            if word & slot::KIND != slot::LIVE {
-                continue;
-            }
             let key = memory.words(at + size_of::<Slot>() as u64, table.key);
             if wanted.contains(key.as_slice()) {
                 forget_direct(memory, table, &key);

@@ -39,7 +39,7 @@ impl Process {
                 continue;
             }
             seen.push(file);
-            let reached_by = mapping.link(pid);
+            let reached_by = mapping.reach(pid);
             if let Some(data) = mapped(&reached_by) {
                 modules.push(Module {
                     name: mapping.file_name().into(),

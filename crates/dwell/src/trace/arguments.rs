@@ -72,8 +72,9 @@ pub struct TraceArgs {
     pub object: bool,
     /// Where the script runs: in the kernel, inside the process it is about (quicker by far, for `pid` probes), or
     /// there only if all of it can.
-    #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
-    pub engine: EngineName,
+    /// Without it: in the kernel, or inside the process for who may not load programs into the kernel.
+    #[arg(long, value_enum, value_name = "ENGINE")]
+    pub engine: Option<EngineName>,
     /// Print help.
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
@@ -83,15 +84,29 @@ pub struct TraceArgs {
 }
 
 /// `--engine`.
-#[derive(clap::ValueEnum, Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(clap::ValueEnum, Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineName {
     /// In the kernel.
-    #[default]
     Kernel,
     /// Inside the process.
     Process,
     /// Inside the process if all of the script can run there.
     Auto,
+}
+
+impl Default for EngineName {
+    /// What the user may have.
+    fn default() -> Self {
+        /// Of the effective capabilities: CAP_SYS_ADMIN and CAP_BPF.
+        const FOR_PROGRAMS: u64 = 1 << 21 | 1 << 39;
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+        let have = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        match have {
+            Some(have) if have & FOR_PROGRAMS == 0 => EngineName::Process,
+            _ => EngineName::Kernel,
+        }
+    }
 }
 
 impl From<EngineName> for dwell_trace::Engine {

@@ -131,7 +131,7 @@ fn execute(
         script, options, ..
     } = compiled;
     let settings = Settings {
-        engine: args.engine.into(),
+        engine: args.engine.unwrap_or_default().into(),
         ..settings(options)
     };
     let mut session = Session::new(script, &settings, &mut Vec::new())

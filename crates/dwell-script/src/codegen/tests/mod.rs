@@ -3,6 +3,7 @@ mod aggregations;
 mod build;
 mod expressions;
 mod probes;
+mod shown;
 mod text;
 mod variables;
 

@@ -266,3 +266,46 @@ fn memory_that_is_not_ones_own_cannot() {
         assert_eq!(running.faults(), [1], "{source}");
     }
 }
+
+/// What was set is read again, and its neighbours stay.
+#[test]
+fn bit_fields_can_be_set() {
+    let source = "struct bits { int low : 3; unsigned int middle : 7; int high : 22; };
+        BEGIN { this->b = (struct bits *)alloca(4); *(uint32_t *)this->b = 0xffffffff;
+            this->b->middle = 5; trace(*(uint32_t *)this->b);
+            this->b->low = 2; this->b->high = -3; this->b->middle++;
+            trace((int)this->b->low); trace((int)this->b->middle); trace((int)this->b->high); }";
+    let input = Input {
+        source,
+        ..Input::default()
+    };
+    let (script, _) = compile(&input, &Bare).unwrap_or_else(|e| panic!("{source}: {e}"));
+    let mut running = Running::new(&script);
+    running.fire(0, 0);
+    let record = running.records().remove(0);
+    let words = record.as_chunks::<4>().0.iter();
+    let words: Vec<i32> = words.map(|w| i32::from_le_bytes(*w)).collect();
+    assert_eq!(words[..4], [0xffff_fc2fu32 as i32, 2, 6, -3]);
+}
+
+/// Members of a script's own structures have the sizes of their types, and leave each other alone.
+#[test]
+fn members_of_own_structures_are_apart() {
+    let source = "struct mixed { int8_t a; uint8_t b; int16_t c; int d; int64_t e; };
+        struct mixed all; self struct mixed own;
+        BEGIN { all.d = 7; all.c = -2; all.b = 200; all.a = -1; all.e = 9; all.d++; all.b += 100;
+            self->own.c = -3; self->own.a = -4; self->own.b = 5; self->own.d = -6;
+            trace((int)all.a); trace((int)all.b); trace((int)all.c); trace((int)all.d); trace((int)all.e);
+            trace((int)self->own.a); trace((int)self->own.b); trace((int)self->own.c); trace((int)self->own.d); }";
+    let input = Input {
+        source,
+        ..Input::default()
+    };
+    let (script, _) = compile(&input, &Bare).unwrap_or_else(|e| panic!("{source}: {e}"));
+    let mut running = Running::new(&script);
+    running.fire(0, 0);
+    let record = running.records().remove(0);
+    let words = record.as_chunks::<4>().0.iter();
+    let words: Vec<i32> = words.map(|w| i32::from_le_bytes(*w)).take(9).collect();
+    assert_eq!(words, [-1, 44, -2, 8, 9, -4, 5, -3, -6]);
+}

@@ -1,7 +1,10 @@
 //! Functions on strings. Loops count in register 8, so that the verifier can follow them to their end; what they find
 //! is kept in the slot, where the verifier forgets what it knows of a value: else it would follow what comes after a
 //! loop once for each number of turns.
+mod argstr;
 mod case;
+mod cleanpath;
+mod internet6;
 mod numbers;
 mod paths;
 mod pieces;
@@ -39,6 +42,9 @@ impl Maker<'_, '_> {
             Function::Toupper => self.changed_case(&arguments[0], b'a'),
             Function::Lltostr => self.lltostr(arguments, span),
             Function::InetNtoa => self.inet_ntoa(&arguments[0]),
+            Function::InetNtoa6 => self.inet_ntoa6(&arguments[0], span),
+            Function::Cleanpath => self.cleanpath(&arguments[0]),
+            Function::Argstr => self.argstr(arguments),
             Function::InetNtop => self.inet_ntop(arguments, span),
             _ => return None,
         })

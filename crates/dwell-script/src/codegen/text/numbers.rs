@@ -14,6 +14,10 @@ const DIGITS: u32 = 72;
 const BASES: std::ops::Range<i64> = 2..37;
 /// `AF_INET`.
 const INTERNET: i64 = 2;
+/// Likewise, AF_INET6.
+const INTERNET_6: i64 = 10;
+/// More than any index in the text of an address.
+const MOST_INDEX: i32 = 31;
 /// Bytes of `255` and its zero.
 const PART: u32 = 4;
 
@@ -213,10 +217,17 @@ impl Maker<'_, '_> {
         self.value(address)?;
         self.read_bytes(bytes, 4)?;
         self.store_constant(at, 0);
+        self.dotted(to, bytes, at);
+        self.frame.release(mark);
+        Ok(to)
+    }
+
+    /// Four bytes as numbers with dots between them, from an index of the text on.
+    pub(super) fn dotted(&mut self, to: Location, bytes: Location, at: Location) {
         let parts = self.part_table();
         for index in 0..4 {
             self.load_word(4, at);
-            self.code.alu_imm(Alu::And, 4, 15);
+            self.code.alu_imm(Alu::And, 4, MOST_INDEX);
             self.address(1, to);
             self.code.alu(Alu::Add, 1, 4);
             if index > 0 {
@@ -238,8 +249,6 @@ impl Maker<'_, '_> {
             self.code.alu_imm(Alu::Sub, 0, 1);
             self.store_word(at, 0);
         }
-        self.frame.release(mark);
-        Ok(to)
     }
 
     /// The text of each byte.
@@ -261,8 +270,9 @@ impl Maker<'_, '_> {
     ) -> Result<Location, CodeError> {
         match constant(arguments.first(), 0) {
             Some(INTERNET) => self.inet_ntoa(&arguments[1]),
+            Some(INTERNET_6) => self.inet_ntoa6(&arguments[1], span),
             _ => Err(CodeError::unsupported(
-                "inet_ntop() of another family than AF_INET",
+                "inet_ntop() of another family than AF_INET and AF_INET6",
                 span,
             )),
         }

@@ -1,0 +1,1 @@
+inline pid_t ppid = curthread->real_parent->tgid;
