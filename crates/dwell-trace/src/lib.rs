@@ -7,6 +7,7 @@
 mod batches;
 mod error;
 mod inside;
+mod kernel;
 mod kernel_types;
 mod links;
 mod maps;
