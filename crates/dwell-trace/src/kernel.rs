@@ -8,11 +8,16 @@ use crate::programs::Loaded;
 use crate::ring::Ring;
 use crate::session::{Enabled, Group};
 use dwell_abi::program::Store;
+use dwell_collector::UserStacks;
+use dwell_maps::Mapping;
 use dwell_script::codegen::{Generator, MEMORY, NAMES, RECORDS, Site};
 use dwell_script::schema::{AggregationId, ProbeName, Row};
+use dwell_script::typed::Script;
 use libbpf_rs::{MapCore, MapFlags};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 /// Programs in the kernel.
 pub(crate) struct Kernel {
@@ -22,6 +27,8 @@ pub(crate) struct Kernel {
     programs: Vec<(Site, Vec<u32>, Loaded)>,
     ring: Ring,
     maps: Maps,
+    /// The unwinder, if a program takes user stacks.
+    stacks: Option<RefCell<UserStacks>>,
 }
 
 impl Kernel {
@@ -31,13 +38,17 @@ impl Kernel {
         memory: &[u8],
         buffer: u32,
         probes: &Enabled,
+        script: &Script,
     ) -> Result<Kernel, TraceError> {
+        let stacks = crate::stacks::load(made, script)?;
+        let user_stack = stacks.as_ref().map(UserStacks::subprogram);
         let maps = Maps::create(stores, buffer)?;
         maps.write(MEMORY, memory)?;
         let mut programs = Vec::new();
         for (group, made) in made {
             let name = probes.probes[&made.members[0].0].0.name.clone();
-            let loaded = Loaded::load(group.site, &made.program, &maps, &full_name(&name))?;
+            let name = full_name(&name);
+            let loaded = Loaded::load(group.site, &made.program, &maps, user_stack, &name)?;
             let numbers = made.members.iter().map(|(number, _)| *number).collect();
             programs.push((group.site, numbers, loaded));
         }
@@ -47,6 +58,7 @@ impl Kernel {
             programs,
             ring,
             maps,
+            stacks: stacks.map(RefCell::new),
         })
     }
 
@@ -59,6 +71,14 @@ impl Kernel {
                 .map(|number| (*number, &probes.probes[number].0))
                 .collect();
             attach(*site, program, &members, &mut self.links)?;
+        }
+        self.update_stacks()
+    }
+
+    /// Takes in what processes mapped meanwhile.
+    fn update_stacks(&self) -> Result<(), TraceError> {
+        if let Some(stacks) = &self.stacks {
+            stacks.borrow_mut().update()?;
         }
         Ok(())
     }
@@ -101,12 +121,31 @@ impl Kernel {
 
     /// See [`crate::Session::wait`].
     pub(crate) fn wait(&self, timeout: Duration) -> Result<bool, TraceError> {
-        self.ring.wait(timeout)
+        let Some(stacks) = &self.stacks else {
+            return self.ring.wait(timeout);
+        };
+        let until = Instant::now() + timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            stacks.borrow_mut().wait(self.ring.descriptor(), left)?;
+            if self.ring.wait(Duration::ZERO)? {
+                return Ok(true);
+            }
+            if left.is_zero() {
+                return Ok(false);
+            }
+        }
     }
 
     /// See [`crate::Session::drain`].
     pub(crate) fn drain(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), TraceError> {
         self.ring.drain(take)
+    }
+
+    /// See [`crate::Session::mappings`].
+    pub(crate) fn mappings(&self, pid: u32) -> Vec<(Mapping, PathBuf)> {
+        let stacks = self.stacks.as_ref();
+        stacks.map_or(Vec::new(), |stacks| stacks.borrow().mappings(pid))
     }
 
     /// What found no room.

@@ -15,6 +15,7 @@ pub mod probes;
 mod programs;
 mod ring;
 mod session;
+mod stacks;
 
 pub use error::TraceError;
 pub use maps::Drops;

@@ -6,12 +6,14 @@ use crate::kernel_types;
 use crate::maps::Drops;
 use crate::probes::{self, At, Code, Probe, Process, describe};
 use dwell_abi::program::Store;
+use dwell_maps::Mapping;
 use dwell_script::aggregate::add_rows;
 use dwell_script::codegen::{Generator, Limits, NAMES, Numbering, SYSTEM_CALLS, Site};
 use dwell_script::schema::{AggregationId, AggregationSchema, ClauseSchema, ProbeName, Row};
 use dwell_script::typed::Script;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is asked of a session.
@@ -82,7 +84,7 @@ pub(crate) struct Enabled {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Group {
     pub(crate) site: Site,
-    clauses: Vec<usize>,
+    pub(crate) clauses: Vec<usize>,
     /// The only probe, where programs do not learn which one it is.
     only: Option<u32>,
 }
@@ -189,7 +191,7 @@ impl<'s> Session<'s> {
         }
         let memory = initial_memory(&generator)?;
         let kernel = |made: &[(Group, Made)]| {
-            let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes)?;
+            let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes, script)?;
             Ok::<_, TraceError>(Running::Kernel(kernel))
         };
         let inside = |made: Vec<(Group, Made)>| {
@@ -326,6 +328,14 @@ impl<'s> Session<'s> {
         match self.running {
             Running::Kernel(_) => Engine::Kernel,
             Running::Inside(_) => Engine::Process,
+        }
+    }
+
+    /// The code of a process whose stacks were taken, which may be over, and by which path each file can be read.
+    pub fn mappings(&self, pid: u32) -> Vec<(Mapping, PathBuf)> {
+        match &self.running {
+            Running::Kernel(kernel) => kernel.mappings(pid),
+            Running::Inside(_) => Vec::new(),
         }
     }
 
