@@ -200,7 +200,7 @@ impl UserStacks {
                 self.processes.rename(id, name.clone(), time);
                 self.processes.exec(id, name);
             }
-            (LifeStep::Exit, Some(id)) if !has_threads(pid) => {
+            (LifeStep::Exit, Some(id)) if is_over(pid) => {
                 self.processes.end(&self.maps, id, time, 0);
             }
             _ => {}
@@ -238,14 +238,14 @@ impl UserStacks {
     }
 }
 
-/// Whether a process whose first thread has ended has others.
-fn has_threads(pid: u32) -> bool {
-    let threads = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten();
-    threads
-        .flatten()
-        .any(|thread| thread.file_name().to_str() != Some(&pid.to_string()))
+/// Whether a process whose first thread has ended is over: others may go on, and one of them may have begun another
+/// program, in which it is the first.
+fn is_over(pid: u32) -> bool {
+    let first = pid.to_string();
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let mut threads = threads.into_iter().flatten().flatten();
+    threads.all(|thread| thread.file_name().to_str() == Some(&first))
+        && dwell_maps::read(pid).unwrap_or_default().is_empty()
 }
 
 /// Has libbpf put together the program that stands for all callers, takes what it calls, and leaves it out.
