@@ -69,7 +69,7 @@ pub struct Session<'s> {
 
 /// The engine that runs the programs.
 enum Running {
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
     Inside(Box<RefCell<Inside>>),
 }
 
@@ -192,7 +192,7 @@ impl<'s> Session<'s> {
         let memory = initial_memory(&generator)?;
         let kernel = |made: &[(Group, Made)]| {
             let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes, script)?;
-            Ok::<_, TraceError>(Running::Kernel(kernel))
+            Ok::<_, TraceError>(Running::Kernel(Box::new(kernel)))
         };
         let inside = |made: Vec<(Group, Made)>| {
             let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
