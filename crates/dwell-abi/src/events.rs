@@ -28,6 +28,8 @@ c_consts! { emit_consts:
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
+    /// Upper half of the last word of a script's user stack that is not whole; the lower one says why (`StackEnd`).
+    pub const STACK_CUT_SHORT: u32 = 0xffff_ffff;
     /// Most kernel frames in a record.
     pub const MAX_KERNEL_FRAMES: u32 = 64;
     /// Most user frames in a record; a recursion 1 000 deep fits with its callers.

@@ -3,7 +3,7 @@
 //! A cell is 8 bytes: a row, half a rule, or an index entry. Cells are given away from the bottom
 //! up and never given back; modules are shared between processes.
 use crate::error::CollectError;
-use crate::programs::{Programs, chunk_fd};
+use crate::unwind_maps::{UnwindMaps, chunk_fd};
 use dwell_abi::events::{CHUNK_SHIFT, IndexEntry, MAX_CHUNKS, ModuleTable};
 use dwell_abi::unwind::{INDEX_SHIFT, Row};
 use dwell_elf::unwind::UnwindTable;
@@ -37,7 +37,7 @@ impl Cells {
     /// Writes a module's rows, rules and index, and says where they are.
     pub fn add(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         table: &UnwindTable,
     ) -> Result<ModuleTable, CollectError> {
         let index = table.index(INDEX_SHIFT);
@@ -55,13 +55,13 @@ impl Cells {
                 entries.push(IndexEntry { cell: 0, len: 0 });
                 continue;
             }
-            self.extend_run(programs, &mut run, &table.rows, first, end)?;
+            self.extend_run(maps, &mut run, &table.rows, first, end)?;
             entries.push(IndexEntry {
                 cell: (run.cell + first - run.first_row) as u32,
                 len: length as u32,
             });
         }
-        let rules_cell = self.reserve(programs, table.rules.len() * 2)?;
+        let rules_cell = self.reserve(maps, table.rules.len() * 2)?;
         for (i, rule) in table.rules.iter().enumerate() {
             let low = u64::from(rule.cfa_off as u32) | u64::from(rule.bp_off as u32) << 32;
             let high = u64::from(rule.cfa_reg)
@@ -71,7 +71,7 @@ impl Cells {
             self.put(rules_cell + 2 * i, low);
             self.put(rules_cell + 2 * i + 1, high);
         }
-        let index_cell = self.reserve(programs, entries.len())?;
+        let index_cell = self.reserve(maps, entries.len())?;
         for (i, entry) in entries.iter().enumerate() {
             self.put(
                 index_cell + i,
@@ -90,7 +90,7 @@ impl Cells {
     /// first one is written again there.
     fn extend_run(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         run: &mut RowRun,
         rows: &[Row],
         first: usize,
@@ -109,7 +109,7 @@ impl Cells {
             };
         }
         for row in rows.get(run.end_row..end).unwrap_or_default() {
-            let cell = self.reserve(programs, 1)?;
+            let cell = self.reserve(maps, 1)?;
             let bits = u64::from(row.pc)
                 | u64::from(row.cfa_off8 as u16) << 32
                 | u64::from(row.kind) << 48
@@ -120,16 +120,16 @@ impl Cells {
         Ok(())
     }
 
-    fn reserve(&mut self, programs: &Programs, cells: usize) -> Result<usize, CollectError> {
+    fn reserve(&mut self, maps: &UnwindMaps, cells: usize) -> Result<usize, CollectError> {
         let at = self.used;
         while self.chunks.len() * CELLS < at + cells {
-            self.add_chunk(programs)?;
+            self.add_chunk(maps)?;
         }
         self.used += cells;
         Ok(at)
     }
 
-    fn add_chunk(&mut self, programs: &Programs) -> Result<(), CollectError> {
+    fn add_chunk(&mut self, maps: &UnwindMaps) -> Result<(), CollectError> {
         let number = self.chunks.len() as u32;
         if number >= MAX_CHUNKS {
             return Err(CollectError::Target(
@@ -137,7 +137,7 @@ impl Cells {
                     .into(),
             ));
         }
-        let map = programs.add_chunk(number)?;
+        let map = maps.add_chunk(number)?;
         // SAFETY: a fresh shared mapping of the whole value of an mmapable array map.
         let base = unsafe {
             let fd = chunk_fd(&map).as_raw_fd();

@@ -41,6 +41,8 @@ mod sampling;
 mod signals;
 mod state;
 mod threads;
+mod unwind_maps;
+mod user_stacks;
 
 pub use error::CollectError;
 pub use finished::{Finished, ModuleOrigin, Origin, Unnamed, UnnamedFutexes};
@@ -49,3 +51,4 @@ pub use machine::clock_anchor;
 pub use options::{DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Target};
 pub use programs::{Clock, count_run_time};
 pub use recorder::{Ended, Progress, Recorder, Step};
+pub use user_stacks::{Subprogram, UserStacks};

@@ -1,8 +1,8 @@
 //! Modules: files mapped executable, each read once and shared by all processes that map it.
 use crate::cells::Cells;
 use crate::error::CollectError;
-use crate::programs::Programs;
 use crate::roots::Root;
+use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
 use dwell_elf::step::UnwindInfo;
 use dwell_elf::unwind::{self, CfiSections};
@@ -135,7 +135,7 @@ impl Modules {
     /// The module of an open file; reads it when it is new.
     pub fn of_file(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         file: File,
         path: &str,
     ) -> Result<ModuleId, CollectError> {
@@ -152,7 +152,7 @@ impl Modules {
             return Ok(id);
         }
         let bytes = map_file(&file);
-        let id = self.add(programs, path, bytes.as_deref().unwrap_or_default(), file)?;
+        let id = self.add(maps, path, bytes.as_deref().unwrap_or_default(), file)?;
         self.by_file.insert(key, id);
         Ok(id)
     }
@@ -160,7 +160,7 @@ impl Modules {
     /// The module of the vDSO, read from a process' memory once: it is the same in all.
     pub fn vdso(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         read: impl FnOnce() -> Option<Vec<u8>>,
     ) -> Result<Option<ModuleId>, CollectError> {
         if self.vdso.is_none()
@@ -168,14 +168,14 @@ impl Modules {
         {
             let file = memory_file(&image)
                 .map_err(|e| CollectError::from_io("keeping the vDSO", e, ""))?;
-            self.vdso = Some(self.add(programs, "[vdso]", &image, file)?);
+            self.vdso = Some(self.add(maps, "[vdso]", &image, file)?);
         }
         Ok(self.vdso)
     }
 
     fn add(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         path: &str,
         bytes: &[u8],
         file: File,
@@ -195,7 +195,7 @@ impl Modules {
             Ok(elf) => {
                 module.build_id = elf.build_id().unwrap_or_default().to_vec();
                 module.segments = elf.segments().collect();
-                self.load_table(programs, id, &elf, &mut module)?;
+                self.load_table(maps, id, &elf, &mut module)?;
             }
             Err(error) => self.problems.push(format!("{path}: {error}")),
         }
@@ -205,7 +205,7 @@ impl Modules {
 
     fn load_table(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         id: ModuleId,
         elf: &ElfFile<'_>,
         module: &mut Module,
@@ -224,7 +224,7 @@ impl Modules {
                 .push(format!("{}: more than {MAX_TABLES} modules", module.path));
             return Ok(());
         }
-        let place: ModuleTable = self.cells.add(programs, &table)?;
+        let place: ModuleTable = self.cells.add(maps, &table)?;
         let words = [
             place.index_cell,
             place.index_len,
@@ -232,7 +232,7 @@ impl Modules {
             place.rules_len,
         ];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
-        programs.set_table(id, &bytes)?;
+        maps.set_table(id, &bytes)?;
         module.table = id;
         module.text_start = table.text_start;
         Ok(())

@@ -2,9 +2,10 @@
 use crate::error::{CollectError, PRIVILEGES};
 use crate::kernel_code::KernelSymbol;
 use perf_event_open_sys::bindings::{
-    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_KSYMBOL,
-    PERF_RECORD_LOST, PERF_RECORD_MMAP2, PERF_SAMPLE_TID, PERF_SAMPLE_TIME, PERF_TYPE_SOFTWARE,
-    perf_event_attr, perf_event_mmap_page,
+    PERF_COUNT_SW_CPU_CLOCK, PERF_COUNT_SW_DUMMY, PERF_FLAG_FD_CLOEXEC, PERF_RECORD_COMM,
+    PERF_RECORD_EXIT, PERF_RECORD_FORK, PERF_RECORD_KSYMBOL, PERF_RECORD_LOST,
+    PERF_RECORD_MISC_COMM_EXEC, PERF_RECORD_MMAP2, PERF_SAMPLE_TID, PERF_SAMPLE_TIME,
+    PERF_TYPE_SOFTWARE, perf_event_attr, perf_event_mmap_page,
 };
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
@@ -76,9 +77,33 @@ pub fn set_period(clock: &OwnedFd, period_ns: u64) -> Result<(), CollectError> {
     }
 }
 
+/// A step in the life of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LifeEvent {
+    /// ns of CLOCK_BOOTTIME.
+    pub time: u64,
+    /// Process, root namespace.
+    pub pid: u32,
+    /// What happens to it.
+    pub step: LifeStep,
+}
+
+/// See [`LifeEvent`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LifeStep {
+    /// It begins, as a copy of this process.
+    Fork(u32),
+    /// It begins another program, of this name: nothing of that is mapped yet.
+    Exec(String),
+    /// Its first thread ends, and as a rule the process.
+    Exit,
+}
+
 /// What the kernel reported.
 #[derive(Default)]
 pub struct Reports {
+    /// Beginnings and ends of processes, if they were asked for.
+    pub lives: Vec<LifeEvent>,
     /// New executable mappings.
     pub maps: Vec<MapEvent>,
     /// Code that came to the kernel, or left it.
@@ -99,6 +124,22 @@ unsafe impl Send for MapEvents {}
 impl MapEvents {
     /// Opens the reports of a processor.
     pub fn open(cpu: u32) -> Result<Self, CollectError> {
+        Self::open_with(cpu, |attr| {
+            attr.__bindgen_anon_2.wakeup_watermark = WAKEUP_BYTES;
+        })
+    }
+
+    /// The same with processes' lives; the reader is woken by every report.
+    pub fn open_with_lives(cpu: u32) -> Result<Self, CollectError> {
+        Self::open_with(cpu, |attr| {
+            attr.set_task(1);
+            attr.set_comm(1);
+            attr.set_comm_exec(1);
+            attr.__bindgen_anon_2.wakeup_watermark = 1;
+        })
+    }
+
+    fn open_with(cpu: u32, set: impl FnOnce(&mut perf_event_attr)) -> Result<Self, CollectError> {
         let mut attr = perf_event_attr {
             config: PERF_COUNT_SW_DUMMY.into(),
             ..Default::default()
@@ -111,7 +152,7 @@ impl MapEvents {
         attr.set_use_clockid(1);
         attr.clockid = libc::CLOCK_BOOTTIME;
         attr.set_watermark(1);
-        attr.__bindgen_anon_2.wakeup_watermark = WAKEUP_BYTES;
+        set(&mut attr);
         let fd = open(&mut attr, cpu, "opening a perf event for new mappings")?;
         // SAFETY: a fresh shared mapping of the event's ring, at an address the kernel chooses.
         let base = unsafe {
@@ -165,6 +206,9 @@ impl MapEvents {
             match u32::from_ne_bytes(record[..4].try_into().expect("four bytes")) {
                 PERF_RECORD_MMAP2 => into.maps.extend(parse_mmap2(&record)),
                 PERF_RECORD_KSYMBOL => into.kernel.extend(parse_ksymbol(&record)),
+                PERF_RECORD_COMM | PERF_RECORD_FORK | PERF_RECORD_EXIT => {
+                    into.lives.extend(parse_life(&record));
+                }
                 PERF_RECORD_LOST => into.lost += read_u64(&record, 16).unwrap_or(1),
                 _ => {}
             }
@@ -216,6 +260,29 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
         device: libc::makedev(read_u32(record, 40)?, read_u32(record, 44)?),
         inode: read_u64(record, 48)?,
         path: name_at(record, 72)?,
+    })
+}
+
+/// Layouts as above, PERF_RECORD_COMM, PERF_RECORD_FORK, PERF_RECORD_EXIT. None for threads other than the first, and
+/// for names that come without a program.
+fn parse_life(record: &[u8]) -> Option<LifeEvent> {
+    let (kind, misc) = (
+        read_u32(record, 0)?,
+        u16::from_ne_bytes([record[4], record[5]]),
+    );
+    let pid = read_u32(record, 8)?;
+    let step = match kind {
+        PERF_RECORD_COMM if u32::from(misc) & PERF_RECORD_MISC_COMM_EXEC != 0 => {
+            LifeStep::Exec(name_at(record, 16)?)
+        }
+        PERF_RECORD_FORK if pid == read_u32(record, 16)? => LifeStep::Fork(read_u32(record, 12)?),
+        PERF_RECORD_EXIT if pid == read_u32(record, 16)? => LifeStep::Exit,
+        _ => return None,
+    };
+    Some(LifeEvent {
+        time: read_u64(record, record.len() - 8)?,
+        pid,
+        step,
     })
 }
 

@@ -4,8 +4,8 @@ use crate::error::CollectError;
 use crate::mapped_file::open_mapped;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
-use crate::programs::Programs;
 use crate::roots::{Root, Roots};
+use crate::unwind_maps::UnwindMaps;
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
@@ -206,14 +206,14 @@ impl Processes {
     }
 
     /// The process is over.
-    pub fn end(&mut self, programs: &Programs, id: u32, time: u64, status: i32) {
+    pub fn end(&mut self, maps: &UnwindMaps, id: u32, time: u64, status: i32) {
         let process = &mut self.processes[id as usize];
         process.row.end_ns = Some(time);
         process.row.exit_status = Some(status);
         process.dirty = true;
         process.space_dirty = false;
         let pid = process.row.pid;
-        programs.remove_process(pid);
+        maps.remove_process(pid);
         if self.by_pid.get(&pid) == Some(&id) {
             self.by_pid.remove(&pid);
         }
@@ -232,7 +232,7 @@ impl Processes {
     /// Takes in a new mapping; reads the module when it is new.
     pub fn map(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         modules: &mut Modules,
         id: u32,
         event: &MapEvent,
@@ -245,7 +245,7 @@ impl Processes {
         let (path, module) = match event.path.as_str() {
             "[vdso]" => (
                 "[vdso]",
-                modules.vdso(programs, || {
+                modules.vdso(maps, || {
                     read_memory(pid, event.start, (event.end - event.start) as usize)
                 })?,
             ),
@@ -255,7 +255,7 @@ impl Processes {
                 && !path.starts_with("/dev/zero")
                 && !path.starts_with("/memfd:") =>
             {
-                (path, self.module_of(programs, modules, id, event)?)
+                (path, self.module_of(maps, modules, id, event)?)
             }
             _ => ("[anon]", None),
         };
@@ -287,7 +287,7 @@ impl Processes {
     /// The module of a file mapping, none when the file is out of reach.
     fn module_of(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         modules: &mut Modules,
         id: u32,
         event: &MapEvent,
@@ -296,7 +296,7 @@ impl Processes {
             return Ok(None);
         };
         let next = modules.next_id();
-        let module = modules.of_file(programs, file, &event.path)?;
+        let module = modules.of_file(maps, file, &event.path)?;
         if module == next {
             // The mapping of an exec is reported before the exec, after which identities are read.
             let process = &mut self.processes[id as usize];
@@ -309,14 +309,14 @@ impl Processes {
     /// Reads all mappings of a process from `/proc`.
     pub fn map_all(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         modules: &mut Modules,
         id: u32,
         time: u64,
     ) -> Result<(), CollectError> {
         let pid = self.get(id).row.pid;
         for event in address_space::read_maps(pid) {
-            self.map(programs, modules, id, &MapEvent { time, ..event })?;
+            self.map(maps, modules, id, &MapEvent { time, ..event })?;
         }
         Ok(())
     }
@@ -326,10 +326,17 @@ impl Processes {
         self.processes[id as usize].mappings_wanted = true;
     }
 
+    /// The same where it is not known of which process.
+    pub fn all_mappings_wanted(&mut self) {
+        for process in &mut self.processes {
+            process.mappings_wanted = process.row.end_ns.is_none();
+        }
+    }
+
     /// Reads again what is mapped in processes where something seems to be missing, or in all of them.
     pub fn find_missing(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         modules: &mut Modules,
         all: bool,
         now: u64,
@@ -349,7 +356,7 @@ impl Processes {
             let process = &mut self.processes[id as usize];
             process.mappings_wanted = false;
             process.mappings_read_at = now;
-            self.map_all(programs, modules, id, now)?;
+            self.map_all(maps, modules, id, now)?;
         }
         Ok(())
     }
@@ -363,12 +370,12 @@ impl Processes {
     }
 
     /// Tells the kernel side of address spaces that changed.
-    pub fn publish(&mut self, programs: &Programs, modules: &Modules) -> Result<(), CollectError> {
+    pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
         for process in &mut self.processes {
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
                 self.mappings_left_out += left_out as u64;
-                programs.set_process(process.row.pid, &bytes)?;
+                maps.set_process(process.row.pid, &bytes)?;
             }
         }
         Ok(())

@@ -2,10 +2,9 @@
 use crate::error::CollectError;
 use crate::kernel_marks::KernelMarks;
 use crate::own_clock::OwnClock;
+use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{self, Config};
-use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject, PrintLevel,
-};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
@@ -33,7 +32,7 @@ pub struct Programs {
     links: Vec<Link>,
     own_clock: Option<OwnClock>,
     object: Object,
-    chunk_template: MapHandle,
+    unwind_maps: UnwindMaps,
     /// Stacks of waits are taken after them.
     stacks_after: bool,
 }
@@ -66,11 +65,11 @@ impl Programs {
         kernel_locks: bool,
     ) -> Result<Programs, CollectError> {
         quiet_libbpf();
-        let chunk_template = new_chunk()?;
         let mut open = ObjectBuilder::default()
             .open_memory(&OBJECT.0)
             .map_err(CollectError::load)?;
-        prepare(&mut open, &config, clock, &chunk_template, ring_bytes)?;
+        let chunk = UnwindMaps::prepare(&mut open)?;
+        prepare(&mut open, &config, clock, ring_bytes)?;
         if !kernel_locks {
             leave_out(&mut open, &crate::kernel_locks::PROGRAMS);
         }
@@ -86,8 +85,8 @@ impl Programs {
             iterator,
             links: Vec::new(),
             own_clock: None,
+            unwind_maps: UnwindMaps::of(&object, chunk)?,
             object,
-            chunk_template,
             stacks_after,
         })
     }
@@ -180,39 +179,9 @@ impl Programs {
         add_target(&self.object, tgid)
     }
 
-    /// Replaces what the unwinder knows of a process (`bytes` is C's `struct process_maps`).
-    pub fn set_process(&self, tgid: u32, bytes: &[u8]) -> Result<(), CollectError> {
-        self.map("processes")?
-            .update(&tgid.to_ne_bytes(), bytes, MapFlags::ANY)
-            .map_err(CollectError::map)
-    }
-
-    /// Forgets a process' mappings.
-    pub fn remove_process(&self, tgid: u32) {
-        if let Ok(map) = self.map("processes") {
-            let _ = map.delete(&tgid.to_ne_bytes());
-        }
-    }
-
-    /// Sets a module's table.
-    pub fn set_table(&self, index: u32, bytes: &[u8]) -> Result<(), CollectError> {
-        self.map("tables")?
-            .update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
-            .map_err(CollectError::map)
-    }
-
-    /// Adds the `number`-th chunk of cells and returns it, to be filled.
-    pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
-        let chunk = if number == 0 {
-            MapHandle::try_from(&self.chunk_template).map_err(CollectError::map)?
-        } else {
-            new_chunk()?
-        };
-        let fd = chunk.as_fd().as_raw_fd();
-        self.map("chunks")?
-            .update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
-            .map_err(CollectError::map)?;
-        Ok(chunk)
+    /// What the unwinder reads.
+    pub fn unwind_maps(&self) -> &UnwindMaps {
+        &self.unwind_maps
     }
 
     /// The ring's map, to read records from.
@@ -300,16 +269,12 @@ fn prepare(
     open: &mut OpenObject,
     config: &Config,
     clock: Clock,
-    chunk: &MapHandle,
     ring_bytes: u32,
 ) -> Result<(), CollectError> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with("rodata.config") {
             map.set_initial_value(config_bytes(config))
-                .map_err(CollectError::load)?;
-        } else if name == "chunks" {
-            map.set_inner_map_fd(chunk.as_fd())
                 .map_err(CollectError::load)?;
         } else if name == "ring" {
             map.set_max_entries(ring_bytes)
@@ -341,23 +306,6 @@ fn config_bytes(config: &Config) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size_of::<Config>()) }
 }
 
-fn new_chunk() -> Result<MapHandle, CollectError> {
-    let options = libbpf_sys::bpf_map_create_opts {
-        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
-        map_flags: libbpf_sys::BPF_F_MMAPABLE,
-        ..Default::default()
-    };
-    MapHandle::create(
-        MapType::Array,
-        Some("dwell_chunk"),
-        4,
-        8 << events::CHUNK_SHIFT,
-        1,
-        &options,
-    )
-    .map_err(CollectError::load)
-}
-
 /// A program of an object.
 pub(crate) fn program<'a>(
     object: &'a Object,
@@ -367,9 +315,4 @@ pub(crate) fn program<'a>(
         .progs_mut()
         .find(|p| p.name() == OsStr::new(name))
         .ok_or_else(|| CollectError::Internal(format!("the eBPF object has no program {name}")))
-}
-
-/// A borrowed descriptor of a chunk, for mapping it.
-pub fn chunk_fd(chunk: &MapHandle) -> BorrowedFd<'_> {
-    chunk.as_fd()
 }

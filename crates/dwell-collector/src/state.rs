@@ -8,9 +8,9 @@ use crate::modules::Modules;
 use crate::own_code::OwnCode;
 use crate::parts::Parts;
 use crate::processes::{Processes, hex};
-use crate::programs::Programs;
 use crate::records::Record;
 use crate::threads::Threads;
+use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::*;
 use dwell_recording::Tables;
 use dwell_recording::rows::{EventRow, SampleRow, SliceRow};
@@ -94,7 +94,7 @@ impl State {
     }
 
     /// Takes in a record.
-    pub fn record(&mut self, programs: &Programs, record: Record<'_>) -> Result<(), CollectError> {
+    pub fn record(&mut self, maps: &UnwindMaps, record: Record<'_>) -> Result<(), CollectError> {
         match record {
             Record::Stack(head, trail) => match head.kind {
                 RECORD_RUNNING => self.running(&head, trail),
@@ -106,7 +106,7 @@ impl State {
                 Some(thread) => self.threads.site_sums(thread, &record),
                 None => self.losses.orphans += 1,
             },
-            Record::Thread(record) => self.thread_report(programs, record)?,
+            Record::Thread(record) => self.thread_report(maps, record)?,
             Record::Task(record) => self.task(&record),
         }
         Ok(())

@@ -11,8 +11,8 @@ mod cells;
 #[path = "../src/error.rs"]
 mod error;
 mod native;
-#[path = "native/programs.rs"]
-mod programs;
+#[path = "native/unwind_maps.rs"]
+mod unwind_maps;
 // The oracles and the stopped processes are those of the tests of dwell-elf.
 #[path = "../../dwell-elf/tests/common/mod.rs"]
 mod common;

@@ -26,7 +26,8 @@ pub enum FieldKind {
     Bytes,
     /// A kernel stack: return addresses of 8 bytes, innermost first, up to a zero.
     KernelStack,
-    /// A user stack: the process' id in 8 bytes, then addresses as in a kernel stack. `strings` is `ustack`'s second
+    /// A user stack: the process' id in 8 bytes, then addresses as in a kernel stack, but as
+    /// `dwell_abi::program::operation::USER_STACK` marks them. `strings` is `ustack`'s second
     /// argument, kept for the option's sake.
     UserStack {
         /// Bytes for names of frames; 0 where not asked for.

@@ -7,6 +7,9 @@ pub enum TraceError {
     /// No program can be made of it.
     #[error(transparent)]
     Code(#[from] dwell_script::codegen::CodeError),
+    /// User stacks cannot be taken.
+    #[error(transparent)]
+    UserStacks(#[from] dwell_collector::CollectError),
     /// A description that matches nothing.
     #[error("probe description {0} does not match any probes")]
     NoMatch(String),

@@ -7,6 +7,7 @@
 mod batches;
 mod error;
 mod inside;
+mod kernel;
 mod kernel_types;
 mod links;
 mod maps;
@@ -14,6 +15,7 @@ pub mod probes;
 mod programs;
 mod ring;
 mod session;
+mod stacks;
 
 pub use error::TraceError;
 pub use maps::Drops;

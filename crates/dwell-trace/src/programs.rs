@@ -2,10 +2,10 @@
 use crate::error::TraceError;
 use crate::maps::Maps;
 use dwell_abi::program::instruction::{CALL, LOAD_64, STORE, STORE_ADDRESS};
-use dwell_abi::program::operation as op;
-use dwell_abi::program::{Instruction, Program};
+use dwell_abi::program::{Instruction, Program, operation as op};
+use dwell_collector::Subprogram;
 use dwell_script::codegen::Site;
-use libbpf_sys::{bpf_insn, bpf_prog_load_opts, bpf_test_run_opts};
+use libbpf_sys::{bpf_func_info, bpf_insn, bpf_prog_load_opts, bpf_test_run_opts};
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -38,16 +38,18 @@ fn kind(site: Site) -> (libbpf_sys::bpf_prog_type, libbpf_sys::bpf_attach_type) 
 }
 
 impl Loaded {
-    /// Loads a program for a kind of probe; `probe` is for messages.
+    /// Loads a program for a kind of probe; `probe` is for messages. One that takes user stacks needs the function
+    /// that does.
     pub(crate) fn load(
         site: Site,
         program: &Program,
         maps: &Maps,
+        user_stack: Option<&Subprogram>,
         probe: &str,
     ) -> Result<Loaded, TraceError> {
         refuse_inside(&program.code)?;
-        let instructions = encode(&program.code, maps);
-        match load(site, &instructions, &mut []) {
+        let image = Image::link(program, maps, user_stack);
+        match load(site, &image, &mut []) {
             Err(error)
                 if matches!(
                     error.raw_os_error(),
@@ -55,7 +57,7 @@ impl Loaded {
                 ) =>
             {
                 let mut log = vec![0; LOG_SIZE];
-                match load(site, &instructions, &mut log) {
+                match load(site, &image, &mut log) {
                     Ok(loaded) => Ok(loaded),
                     Err(_) => Err(TraceError::Verifier {
                         probe: probe.into(),
@@ -93,26 +95,32 @@ impl Loaded {
     }
 }
 
-fn load(site: Site, instructions: &[bpf_insn], log: &mut [u8]) -> io::Result<Loaded> {
+fn load(site: Site, image: &Image, log: &mut [u8]) -> io::Result<Loaded> {
     let (kind, attached) = kind(site);
     let mut options = bpf_prog_load_opts {
         sz: size_of::<bpf_prog_load_opts>() as _,
         expected_attach_type: attached,
         ..Default::default()
     };
+    if let Some(btf) = image.btf {
+        options.prog_btf_fd = btf as u32;
+        options.func_info = image.functions.as_ptr().cast();
+        options.func_info_cnt = image.functions.len() as u32;
+        options.func_info_rec_size = size_of::<bpf_func_info>() as u32;
+    }
     if !log.is_empty() {
         options.log_level = 1;
         options.log_size = log.len() as u32;
         options.log_buf = log.as_mut_ptr().cast();
     }
-    // SAFETY: names are constants that end with zeros; instructions, log and options live through the call.
+    // SAFETY: names are constants that end with zeros; the image, log and options live through the call.
     let fd = unsafe {
         libbpf_sys::bpf_prog_load(
             kind,
             c"dwell_clauses".as_ptr(),
             c"GPL".as_ptr(),
-            instructions.as_ptr(),
-            instructions.len() as _,
+            image.code.as_ptr(),
+            image.code.len() as _,
             &mut options,
         )
     };
@@ -135,22 +143,79 @@ fn refuse_inside(code: &[Instruction]) -> Result<(), TraceError> {
         .map_or(Ok(()), |what| Err(TraceError::NotInKernel(what)))
 }
 
-/// The kernel's form, with descriptors of maps for numbers of stores.
+/// Whether a program calls the function that takes user stacks.
+pub(crate) fn takes_user_stacks(program: &Program) -> bool {
+    program.code.iter().any(is_user_stack)
+}
+
+fn is_user_stack(instruction: &Instruction) -> bool {
+    instruction.opcode == CALL && instruction.imm == op::USER_STACK as i32
+}
+
+/// What the kernel is given.
+struct Image {
+    code: Vec<bpf_insn>,
+    /// The program and the functions that were appended to it, with their types.
+    functions: Vec<bpf_func_info>,
+    /// Where the types are; none for a program alone.
+    btf: Option<i32>,
+}
+
+impl Image {
+    fn link(program: &Program, maps: &Maps, user_stack: Option<&Subprogram>) -> Image {
+        let mut code = encode(&program.code, maps);
+        let function = |(at, kind)| bpf_func_info {
+            insn_off: at,
+            type_id: kind,
+        };
+        let Some(user_stack) = user_stack.filter(|_| takes_user_stacks(program)) else {
+            return Image {
+                code,
+                functions: Vec::new(),
+                btf: None,
+            };
+        };
+        let length = code.len() as u32;
+        code.extend(user_stack.code.iter().copied().map(instruction));
+        let appended = user_stack.functions.iter();
+        let appended = appended.map(|(at, kind)| function((at + length, *kind)));
+        Image {
+            code,
+            functions: std::iter::once(function((0, user_stack.caller_type)))
+                .chain(appended)
+                .collect(),
+            btf: Some(user_stack.btf),
+        }
+    }
+}
+
+/// The kernel's form, with descriptors of maps for numbers of stores, and calls of the function that takes user
+/// stacks, which follows the program.
 fn encode(code: &[Instruction], maps: &Maps) -> Vec<bpf_insn> {
+    /// What `src` says of a call of a function that is part of the program.
+    const OWN_FUNCTION: u8 = 1;
     code.iter()
-        .map(|instruction| {
-            let mut instruction = *instruction;
+        .enumerate()
+        .map(|(at, original)| {
+            let mut instruction = *original;
+            if is_user_stack(original) {
+                instruction.src = OWN_FUNCTION;
+                instruction.imm = (code.len() - at - 1) as i32;
+            }
             let is_store = matches!(instruction.src, STORE | STORE_ADDRESS);
             if instruction.opcode == LOAD_64 && is_store {
                 instruction.imm = maps
                     .descriptor(instruction.imm)
                     .expect("programs name existing stores");
             }
-            let words = instruction.encode().to_le_bytes();
-            // SAFETY: an instruction is 8 bytes of which every combination is one.
-            unsafe { std::mem::transmute::<[u8; 8], bpf_insn>(words) }
+            self::instruction(instruction.encode())
         })
         .collect()
+}
+
+fn instruction(word: u64) -> bpf_insn {
+    // SAFETY: an instruction is 8 bytes of which every combination is one.
+    unsafe { std::mem::transmute::<[u8; 8], bpf_insn>(word.to_le_bytes()) }
 }
 
 fn end_of(log: &[u8]) -> String {

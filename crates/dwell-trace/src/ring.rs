@@ -47,6 +47,11 @@ impl Ring {
         }
     }
 
+    /// A descriptor that is readable when there are records.
+    pub(crate) fn descriptor(&self) -> i32 {
+        self.ring.epoll_fd()
+    }
+
     /// Gives all records there are, oldest first.
     pub(crate) fn drain(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), TraceError> {
         self.ring

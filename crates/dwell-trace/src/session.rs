@@ -1,20 +1,19 @@
 //! A script at work.
 use crate::error::TraceError;
 use crate::inside::{Inside, Made};
+use crate::kernel::Kernel;
 use crate::kernel_types;
-use crate::links::{Link, Places};
-use crate::maps::{Drops, Maps};
+use crate::maps::Drops;
 use crate::probes::{self, At, Code, Probe, Process, describe};
-use crate::programs::Loaded;
-use crate::ring::Ring;
 use dwell_abi::program::Store;
+use dwell_maps::Mapping;
 use dwell_script::aggregate::add_rows;
-use dwell_script::codegen::{Generator, Limits, MEMORY, NAMES, Numbering, SYSTEM_CALLS, Site};
+use dwell_script::codegen::{Generator, Limits, NAMES, Numbering, SYSTEM_CALLS, Site};
 use dwell_script::schema::{AggregationId, AggregationSchema, ClauseSchema, ProbeName, Row};
 use dwell_script::typed::Script;
-use libbpf_rs::{MapCore, MapFlags};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is asked of a session.
@@ -70,32 +69,22 @@ pub struct Session<'s> {
 
 /// The engine that runs the programs.
 enum Running {
-    Kernel(Kernel),
+    Kernel(Box<Kernel>),
     Inside(Box<RefCell<Inside>>),
-}
-
-/// Programs in the kernel.
-struct Kernel {
-    // Fields drop in this order: links before the programs and maps they hold.
-    links: Vec<Link>,
-    /// With the numbers of the probes that share a program.
-    programs: Vec<(Site, Vec<u32>, Loaded)>,
-    ring: Ring,
-    maps: Maps,
 }
 
 /// The probes of a script by number, and the clauses that run for each.
 #[derive(Default)]
-struct Enabled {
-    probes: BTreeMap<u32, (Probe, Vec<usize>)>,
+pub(crate) struct Enabled {
+    pub(crate) probes: BTreeMap<u32, (Probe, Vec<usize>)>,
     numbers: HashMap<At, u32>,
 }
 
 /// Probes that share a program.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Group {
-    site: Site,
-    clauses: Vec<usize>,
+pub(crate) struct Group {
+    pub(crate) site: Site,
+    pub(crate) clauses: Vec<usize>,
     /// The only probe, where programs do not learn which one it is.
     only: Option<u32>,
 }
@@ -169,65 +158,6 @@ impl Enabled {
     }
 }
 
-impl Kernel {
-    fn load(
-        made: &[(Group, Made)],
-        stores: &[Store],
-        memory: &[u8],
-        buffer: u32,
-        probes: &Enabled,
-    ) -> Result<Kernel, TraceError> {
-        let maps = Maps::create(stores, buffer)?;
-        maps.write(MEMORY, memory)?;
-        let mut programs = Vec::new();
-        for (group, made) in made {
-            let name = probes.probes[&made.members[0].0].0.name.clone();
-            let loaded = Loaded::load(group.site, &made.program, &maps, &full_name(&name))?;
-            let numbers = made.members.iter().map(|(number, _)| *number).collect();
-            programs.push((group.site, numbers, loaded));
-        }
-        let ring = Ring::new(maps.map(dwell_script::codegen::RECORDS))?;
-        Ok(Kernel {
-            links: Vec::new(),
-            programs,
-            ring,
-            maps,
-        })
-    }
-
-    fn start(&mut self, probes: &Enabled) -> Result<(), TraceError> {
-        crate::probes::patched::check(probes.probes.values().map(|(probe, _)| probe))?;
-        self.run(Site::Begin)?;
-        for (site, numbers, program) in &self.programs {
-            let members: Vec<(u32, &Probe)> = numbers
-                .iter()
-                .map(|number| (*number, &probes.probes[number].0))
-                .collect();
-            attach(*site, program, &members, &mut self.links)?;
-        }
-        Ok(())
-    }
-
-    fn run(&self, site: Site) -> Result<(), TraceError> {
-        let mut programs = self.programs.iter().filter(|p| p.0 == site);
-        programs.try_for_each(|(_, _, program)| program.run())
-    }
-
-    fn rows(
-        &self,
-        generator: &Generator<'_>,
-        store: u32,
-        aggregation: AggregationId,
-    ) -> Result<Vec<Row>, TraceError> {
-        let map = self.maps.map(store);
-        let mut parts = Vec::new();
-        crate::batches::each_entry(map, &mut |key, values| {
-            parts.extend(values.filter_map(|value| generator.row(aggregation, key, value)));
-        })?;
-        Ok(parts)
-    }
-}
-
 impl<'s> Session<'s> {
     /// Finds a script's probes and makes its programs ready. Nothing runs yet.
     pub fn new(
@@ -261,8 +191,8 @@ impl<'s> Session<'s> {
         }
         let memory = initial_memory(&generator)?;
         let kernel = |made: &[(Group, Made)]| {
-            let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes)?;
-            Ok::<_, TraceError>(Running::Kernel(kernel))
+            let kernel = Kernel::load(made, &stores, &memory, settings.buffer, &probes, script)?;
+            Ok::<_, TraceError>(Running::Kernel(Box::new(kernel)))
         };
         let inside = |made: Vec<(Group, Made)>| {
             let made: Vec<Made> = made.into_iter().map(|(_, made)| made).collect();
@@ -307,8 +237,7 @@ impl<'s> Session<'s> {
             let key = u64::from(*number).to_ne_bytes();
             match &self.running {
                 Running::Kernel(kernel) => {
-                    let update = kernel.maps.map(NAMES).update(&key, &value, MapFlags::ANY);
-                    update.map_err(TraceError::bpf("writing the names of probes"))?;
+                    kernel.write_name(&key, &value)?;
                 }
                 Running::Inside(inside) => inside.borrow().set(NAMES, &key, &value),
             }
@@ -327,10 +256,7 @@ impl<'s> Session<'s> {
     /// Takes the programs off their probes and runs END. What was recorded stays readable.
     pub fn stop(&mut self) -> Result<(), TraceError> {
         match &mut self.running {
-            Running::Kernel(kernel) => {
-                kernel.links.clear();
-                kernel.run(Site::End)
-            }
+            Running::Kernel(kernel) => kernel.stop(),
             Running::Inside(inside) => inside.get_mut().stop(),
         }
     }
@@ -338,7 +264,7 @@ impl<'s> Session<'s> {
     /// Waits for a record that is urgent, but not longer than this; whether there is one.
     pub fn wait(&self, timeout: Duration) -> Result<bool, TraceError> {
         match &self.running {
-            Running::Kernel(kernel) => kernel.ring.wait(timeout),
+            Running::Kernel(kernel) => kernel.wait(timeout),
             Running::Inside(inside) => Ok(inside.borrow_mut().wait(timeout)),
         }
     }
@@ -346,7 +272,7 @@ impl<'s> Session<'s> {
     /// Gives the records that were not given yet, oldest first.
     pub fn drain(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), TraceError> {
         match &self.running {
-            Running::Kernel(kernel) => kernel.ring.drain(take),
+            Running::Kernel(kernel) => kernel.drain(take),
             Running::Inside(inside) => {
                 let mut records = Vec::new();
                 inside
@@ -381,10 +307,7 @@ impl<'s> Session<'s> {
             .iter()
             .map(|k| self.generator.store_key(aggregation, k));
         match &self.running {
-            // A key that is gone already is what was wanted.
-            Running::Kernel(kernel) => keys.for_each(|key| {
-                let _ = kernel.maps.map(store).delete(&key);
-            }),
+            Running::Kernel(kernel) => keys.for_each(|key| kernel.remove(store, &key)),
             Running::Inside(inside) => {
                 let keys: Vec<Vec<u8>> = keys.collect();
                 inside.borrow_mut().remove(store, &keys);
@@ -395,7 +318,7 @@ impl<'s> Session<'s> {
     /// What found no room.
     pub fn drops(&self) -> Result<Drops, TraceError> {
         match &self.running {
-            Running::Kernel(kernel) => kernel.maps.drops(),
+            Running::Kernel(kernel) => kernel.drops(),
             Running::Inside(inside) => Ok(inside.borrow().drops()),
         }
     }
@@ -405,6 +328,14 @@ impl<'s> Session<'s> {
         match self.running {
             Running::Kernel(_) => Engine::Kernel,
             Running::Inside(_) => Engine::Process,
+        }
+    }
+
+    /// The code of a process whose stacks were taken, which may be over, and by which path each file can be read.
+    pub fn mappings(&self, pid: u32) -> Vec<(Mapping, PathBuf)> {
+        match &self.running {
+            Running::Kernel(kernel) => kernel.mappings(pid),
+            Running::Inside(_) => Vec::new(),
         }
     }
 
@@ -446,56 +377,6 @@ fn numbering(group: &Group, numbers: &[u32]) -> Numbering {
     }
 }
 
-fn attach(
-    site: Site,
-    program: &Loaded,
-    members: &[(u32, &Probe)],
-    links: &mut Vec<Link>,
-) -> Result<(), TraceError> {
-    let mut files: BTreeMap<(&str, u32), Places> = BTreeMap::new();
-    for (number, probe) in members {
-        match &probe.at {
-            At::Begin | At::End | At::Error | At::Syscall { .. } => {}
-            At::Tracepoint(name) => links.push(Link::tracepoint(program, name)?),
-            At::Tick(period) => links.push(Link::timer(program, 0, *period)?),
-            At::Profile(period) => {
-                for cpu in processors() {
-                    links.push(Link::timer(program, cpu, *period)?);
-                }
-            }
-            At::Code {
-                file,
-                pid,
-                offset,
-                what,
-            } => {
-                let places = files.entry((file, *pid)).or_default();
-                places.offsets.push(*offset);
-                places.cookies.push(u64::from(*number));
-                places.semaphores.push(match what {
-                    Code::Static { semaphore, .. } => semaphore.unwrap_or(0),
-                    _ => 0,
-                });
-            }
-        }
-    }
-    for ((file, pid), places) in files {
-        links.push(Link::functions(
-            program,
-            file,
-            pid,
-            &places,
-            site == Site::Return,
-        )?);
-    }
-    match site {
-        Site::SyscallEntry => links.push(Link::tracepoint(program, "sys_enter")?),
-        Site::SyscallReturn => links.push(Link::tracepoint(program, "sys_exit")?),
-        _ => {}
-    }
-    Ok(())
-}
-
 fn code_site(what: &Code, generator: &mut Generator<'_>) -> Site {
     match what {
         Code::Entry => Site::Entry,
@@ -503,27 +384,6 @@ fn code_site(what: &Code, generator: &mut Generator<'_>) -> Site {
         Code::Instruction => Site::Offset,
         Code::Static { operands, .. } => generator.static_site(operands),
     }
-}
-
-/// The processors that are there now.
-fn processors() -> Vec<u32> {
-    let text =
-        std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
-    let ranges = text.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
-}
-
-fn full_name(name: &ProbeName) -> String {
-    let ProbeName {
-        provider,
-        module,
-        function,
-        name,
-    } = name;
-    format!("{provider}:{module}:{function}:{name}")
 }
 
 /// The script's memory with what programs learn from us.

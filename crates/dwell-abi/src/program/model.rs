@@ -229,8 +229,8 @@ impl<W: World> Model<W> {
         Some(bytes.len() as u64 + 1)
     }
 
-    fn stack(&mut self, [_, address, size, flags, _]: [u64; 5]) -> Option<u64> {
-        let mut frames = self.world.stack(flags & op::USER_STACK as u64 != 0);
+    fn stack(&mut self, user: bool, address: u64, size: u64) -> Option<u64> {
+        let mut frames = self.world.stack(user);
         frames.truncate((size / 8) as usize);
         for (at, frame) in (address..).step_by(8).zip(&frames) {
             self.memory.store(at, 8, *frame)?;
@@ -262,7 +262,8 @@ impl<W: World> Machine for Model<W> {
             op::READ_USER_STRING | op::READ_KERNEL_STRING => {
                 self.copy_string(arguments, operation == op::READ_USER_STRING)
             }
-            op::STACK => self.stack(arguments),
+            op::STACK => self.stack(false, arguments[1], arguments[2]),
+            op::USER_STACK => self.stack(true, arguments[0], arguments[1]),
             op::NAME => self.name(arguments),
             _ => self.world.value(operation),
         };

@@ -23,8 +23,7 @@ pub const NAME: u32 = 16;
 pub const TASK: u32 = 35;
 /// `(to, from, size)` → 0, or negative: writes the target's memory.
 pub const WRITE_USER: u32 = 36;
-/// `(context, address, bytes, flags)` → bytes written: return addresses, innermost first; with flags
-/// [`USER_STACK`] those of the user's side.
+/// `(context, address, bytes, 0)` → bytes written: return addresses of the kernel's side, innermost first.
 pub const STACK: u32 = 67;
 /// `(signal)` → 0: to the process that runs.
 pub const SIGNAL: u32 = 109;
@@ -51,6 +50,14 @@ pub const USER_REGISTERS: u32 = 175;
 /// `()` → ns of CLOCK_TAI: the wall clock without leap seconds.
 pub const WALL_TIME: u32 = 208;
 
+/// `(address, bytes)` → bytes of the frames written: the user's side, innermost first, to memory that is zero. Return
+/// addresses are marked by `RETURN_BIT`; a word of `STACK_CUT_SHORT` follows where the stack is not whole. The only one
+/// that is no helper function: who loads a program into the kernel appends it. Programs that call it have no more
+/// than [`USER_STACK_ROOM`] bytes of stack.
+pub const USER_STACK: u32 = 1 << 15;
+/// Of a program's stack, in bytes, what is left beside that of [`USER_STACK`].
+pub const USER_STACK_ROOM: u32 = 192;
+
 /// From here on, operations that only programs inside a process have.
 pub const INSIDE: u32 = 1 << 16;
 /// `()` → ns that the thread has run.
@@ -62,8 +69,6 @@ pub const SPEND_TIME: u32 = INSIDE + 1;
 pub const IF_NEW: i32 = 1;
 /// A flag of [`THREAD_MEMORY`].
 pub const CREATE: i32 = 1;
-/// A flag of [`STACK`].
-pub const USER_STACK: i32 = 1 << 8;
 /// A flag of [`RECORD`]: the reader looks by itself.
 pub const NO_WAKEUP: i32 = 1;
 /// A flag of [`RECORD`].

@@ -15,35 +15,11 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 
-struct scratch;
-static __always_inline long read_user(void *to, u32 n, u64 from)
-{
-	return bpf_probe_read_user(to, n, (void *)from);
-}
-static __always_inline u64 *cells(u32 chunk);
-static __always_inline const struct ModuleTable *table(u32 index);
 #include "maps.h"
 #include "window.h"
-#include "unwind.h"
+#include "walk.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
-
-static __always_inline u64 *cells(u32 chunk)
-{
-	u32 zero = 0;
-	void *inner = bpf_map_lookup_elem(&chunks, &chunk);
-	struct cell_chunk *c;
-
-	if (!inner)
-		return NULL;
-	c = bpf_map_lookup_elem(inner, &zero);
-	return c ? c->cells : NULL;
-}
-
-static __always_inline const struct ModuleTable *table(u32 index)
-{
-	return bpf_map_lookup_elem(&tables, &index);
-}
 
 #include "stacks.h"
 #include "sites.h"

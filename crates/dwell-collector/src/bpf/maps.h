@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Everything the programs keep, and what user space sets before load. */
 #pragma once
+#include "tables.h"
 
 #define RING_BYTES (16 << 20)
 #define SCRATCH_LEVELS 4
 #define PCS_MASK 2047u
-
-/* A process' executable mappings, sorted. */
-struct process_maps {
-	u32 n;
-	u32 pad; /* 0 */
-	struct Mapping m[MAX_MAPPINGS];
-};
 
 /* Sections of their own, so that user space finds them by the names of their maps. */
 const volatile struct Config config SEC(".rodata.config");
@@ -122,11 +116,6 @@ struct {
 #define RAW_REG_WORDS 17
 #define HEAD_WORDS 14
 #define RAW_WORDS (RAW_BYTES / 8)
-#define ROW_CACHE 512
-struct cached_row {
-	u64 key; /* table and address; 0: none */
-	u64 row;
-};
 struct scratch {
 	struct cached_row rows[ROW_CACHE]; /* rows never change */
 	u64 window[512]; /* a page of the stack */
@@ -176,39 +165,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } counters SEC(".maps");
-
-/* Unwind information: see dwell_abi::events. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, u32);
-	__type(value, struct process_maps);
-} processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MAX_TABLES);
-	__type(key, u32);
-	__type(value, struct ModuleTable);
-} tables SEC(".maps");
-
-struct cell_chunk {
-	u64 cells[1 << CHUNK_SHIFT];
-};
-struct chunk_map {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(key_size, 4);
-	__uint(value_size, 8 << CHUNK_SHIFT);
-};
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, MAX_CHUNKS);
-	__type(key, u32);
-	__array(values, struct chunk_map);
-} chunks SEC(".maps");
 
 static __always_inline void count(u32 index, u64 n)
 {

@@ -85,13 +85,6 @@ static __always_inline void give_scratch(struct scratch *s)
 	__sync_lock_test_and_set(&s->busy, 0);
 }
 
-static __always_inline void raw_regs(u64 *to, const struct pt_regs *r)
-{
-	to[0] = r->ax; to[1] = r->dx; to[2] = r->cx; to[3] = r->bx; to[4] = r->si; to[5] = r->di;
-	to[6] = r->bp; to[7] = r->sp; to[8] = r->r8; to[9] = r->r9; to[10] = r->r10; to[11] = r->r11;
-	to[12] = r->r12; to[13] = r->r13; to[14] = r->r14; to[15] = r->r15; to[16] = r->ip;
-}
-
 static __always_inline struct scratch *scratch_at(u32 level)
 {
 	u32 key = bpf_get_smp_processor_id() * SCRATCH_LEVELS + level;
@@ -143,33 +136,13 @@ static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_r
 static __always_inline void user_stack(struct scratch *s, struct StackRecord *r, struct task_struct *task, u32 first)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	u32 tgid = task->tgid;
 	struct unwind u = { .s = s, .first = first, .end = END_TOO_DEEP };
 
 	if ((task->flags & PF_KTHREAD) || !task->mm) {
 		r->end = END_NO_USER;
 		return;
 	}
-	u.ip = regs->ip;
-	u.sp = regs->sp;
-	u.bp = regs->bp;
-	u.di = regs->di;
-	s->window_at = 1;
-	s->fault = 0;
-	raw_regs(s->leaf, regs);
-	u.maps = bpf_map_lookup_elem(&processes, &tgid);
-	if (u.maps) {
-		u.zero = u.maps->pad;
-		u.returned = u.guessed = u.zero;
-		u.m_start = u.m_end = u.text_base = u.zero;
-		u.table = u.zero;
-		u.n = u.zero;
-		bpf_loop(MAX_USER_FRAMES, unwind_frame, &u, 0);
-	} else {
-		s->pcs[first & PCS_MASK] = u.ip;
-		u.n = 1;
-		u.end = END_NOT_READY;
-	}
+	walk_user(&u, task, regs, MAX_USER_FRAMES);
 	if (u.end != END_COMPLETE && (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)) {
 		/* Past the point of no return an exec has no stack any more, or not yet; on its way out it
 		 * has one, but no tables: a copy tells. */
@@ -647,12 +620,4 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	}
 	send(RECORD_THREAD, r, sizeof(*r));
 	give_scratch(s);
-}
-
-static __always_inline void inherit_maps(u32 parent, u32 child)
-{
-	struct process_maps *maps = bpf_map_lookup_elem(&processes, &parent);
-
-	if (maps)
-		bpf_map_update_elem(&processes, &child, maps, BPF_ANY);
 }

@@ -13,6 +13,9 @@
 #define PAGE_MASK (~4095ull)
 #define MAX_BP_DISTANCE (8u << 20) /* the largest stack: what is further is no frame pointer */
 #define GO_ON 255
+#ifndef RETURN_ADDRESS /* reads the return address that lies at an address */
+#define RETURN_ADDRESS read_word
+#endif
 
 struct unwind {
 	struct scratch *s;
@@ -328,7 +331,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		return END_LOOP;
 	if (bp_at)
 		u->bp = read_word(s, bp_at);
-	ra = read_word(s, cfa - 8);
+	ra = RETURN_ADDRESS(s, cfa - 8);
 	if (s->fault)
 		return END_READ_FAULT;
 	if (!ra) /* what thread starts without unwind information push */

@@ -22,7 +22,7 @@ impl Recorder {
             // A command has nothing mapped yet: it still is our own copy.
             if self.launched.is_none() {
                 self.state.processes.map_all(
-                    &self.programs,
+                    self.programs.unwind_maps(),
                     &mut self.state.modules,
                     process,
                     now,
@@ -36,12 +36,14 @@ impl Recorder {
             && let Some(executable) = preload::find_command(&words[0])
         {
             for (path, file) in preload::files_of(&executable) {
-                self.state.modules.of_file(&self.programs, file, &path)?;
+                self.state
+                    .modules
+                    .of_file(self.programs.unwind_maps(), file, &path)?;
             }
         }
         self.state
             .processes
-            .publish(&self.programs, &self.state.modules)?;
+            .publish(self.programs.unwind_maps(), &self.state.modules)?;
         self.programs
             .attach(self.options.clock, self.options.period_ns)?;
         if self.options.kernel_locks {

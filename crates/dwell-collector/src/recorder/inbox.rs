@@ -51,10 +51,10 @@ impl Recorder {
         let State {
             processes, modules, ..
         } = &mut self.state;
-        processes.find_missing(&self.programs, modules, reports.lost > 0, now)?;
+        processes.find_missing(self.programs.unwind_maps(), modules, reports.lost > 0, now)?;
         self.state
             .processes
-            .publish(&self.programs, &self.state.modules)
+            .publish(self.programs.unwind_maps(), &self.state.modules)
     }
 
     /// What the ring holds, up to somewhat more than [`BATCH_BYTES`].
@@ -88,7 +88,7 @@ impl Recorder {
                 self.map(event)?;
             }
             let born = record.may_begin_process();
-            self.state.record(&self.programs, record)?;
+            self.state.record(self.programs.unwind_maps(), record)?;
             for event in born.map_or_else(Vec::new, |pid| self.early_maps.of(pid)) {
                 self.map(event)?;
             }
@@ -101,7 +101,7 @@ impl Recorder {
         if event.time > self.end_ns {
             return Ok(());
         }
-        if self.state.map_event(&self.programs, &event)? {
+        if self.state.map_event(self.programs.unwind_maps(), &event)? {
             self.mapping = true;
         } else {
             self.early_maps.keep(event);

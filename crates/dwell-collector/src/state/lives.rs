@@ -2,30 +2,26 @@
 use super::State;
 use crate::error::CollectError;
 use crate::perf::MapEvent;
-use crate::programs::Programs;
 use crate::records::comm;
+use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{EventRow, ThreadRow};
 
 impl State {
     /// Takes in a new mapping. False: its process is not known (yet).
-    pub fn map_event(
-        &mut self,
-        programs: &Programs,
-        event: &MapEvent,
-    ) -> Result<bool, CollectError> {
+    pub fn map_event(&mut self, maps: &UnwindMaps, event: &MapEvent) -> Result<bool, CollectError> {
         let Some(process) = self.processes.id_of(event.pid) else {
             return Ok(false);
         };
         self.processes
-            .map(programs, &mut self.modules, process, event)?;
+            .map(maps, &mut self.modules, process, event)?;
         Ok(true)
     }
 
     pub(super) fn thread_report(
         &mut self,
-        programs: &Programs,
+        maps: &UnwindMaps,
         record: Box<ThreadRecord>,
     ) -> Result<(), CollectError> {
         let thread = match self.threads.id_of(record.tid) {
@@ -35,7 +31,7 @@ impl State {
             None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => {
                 return Ok(());
             }
-            None => self.discover(programs, &record)?,
+            None => self.discover(maps, &record)?,
         };
         let process = self.threads.get_mut(thread).row.process;
         self.processes
@@ -59,25 +55,21 @@ impl State {
             self.flush_owed(thread, StackEnd::NoUser);
             self.event(time, Some(thread), "exit", String::new());
             if self.processes.thread_ends(process) {
-                self.processes.end(programs, process, time, status);
+                self.processes.end(maps, process, time, status);
             }
         }
         Ok(())
     }
 
     /// A thread that lived before the recording began.
-    fn discover(
-        &mut self,
-        programs: &Programs,
-        record: &ThreadRecord,
-    ) -> Result<u32, CollectError> {
+    fn discover(&mut self, maps: &UnwindMaps, record: &ThreadRecord) -> Result<u32, CollectError> {
         let process = match self.processes.id_of(record.tgid) {
             Some(process) => process,
             None => {
                 let process = self.processes.begin(record.tgid, record.start);
                 if record.site_flags & SITE_KTHREAD == 0 {
                     self.processes
-                        .map_all(programs, &mut self.modules, process, record.start)?;
+                        .map_all(maps, &mut self.modules, process, record.start)?;
                 }
                 process
             }

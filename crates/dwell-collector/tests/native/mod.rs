@@ -2,7 +2,7 @@
 use crate::cells::Cells;
 use crate::common::oracles::Stack;
 use crate::common::process::{Image, Mapping};
-use crate::programs::Programs;
+use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{MAX_MAPPINGS, MAX_USER_FRAMES, ModuleTable, RETURN_BIT};
 use dwell_abi::unwind::StackEnd;
 use dwell_elf::step::Registers;
@@ -65,7 +65,7 @@ unsafe extern "C" fn read_target(to: *mut u8, n: u32, from: u64) -> libc::c_long
 /// The kernel side's unwinder and its tables.
 pub struct Native {
     walk: Walk,
-    programs: Programs,
+    maps: UnwindMaps,
     cells: Cells,
     tables: Vec<ModuleTable>,
     known: HashMap<*const Image, u32>,
@@ -93,7 +93,7 @@ impl Native {
         assert_eq!(size as usize, size_of::<ProcessMaps>());
         Native {
             walk,
-            programs: Programs::default(),
+            maps: UnwindMaps::default(),
             cells: Cells::default(),
             tables: Vec::new(),
             known: HashMap::new(),
@@ -106,7 +106,7 @@ impl Native {
         }
         let place = self
             .cells
-            .add(&self.programs, image.info.table())
+            .add(&self.maps, image.info.table())
             .expect("room for the rows");
         let number = self.tables.len() as u32;
         self.tables.push(place);
@@ -136,7 +136,7 @@ impl Native {
         let mut pcs = vec![0; MAX_USER_FRAMES as usize];
         let mut end = 0;
         READ_FROM.set(pid);
-        let chunks = self.programs.chunks();
+        let chunks = self.maps.chunks();
         // SAFETY: every pointer is to memory that outlives the call, of the length that is given with
         // it or, for `regs`, `pcs` and `end`, that the function is documented to use.
         let n = unsafe {

@@ -125,12 +125,7 @@ impl Maker<'_, '_> {
         }
         let mark = self.frame.mark();
         let at = self.frame.buffer(8 * MAX_FRAMES)?;
-        self.code.mov(1, 6);
-        self.address(2, at);
-        self.code.constant(3, i64::from(8 * MAX_FRAMES));
-        self.code
-            .constant(4, if user { i64::from(op::USER_STACK) } else { 0 });
-        self.code.call(op::STACK);
+        self.take_stack(at, 8 * MAX_FRAMES, user);
         let fine = self.code.label();
         self.code.jump_imm(Jump::SGe, 0, 0, fine);
         self.code.constant(0, 0);

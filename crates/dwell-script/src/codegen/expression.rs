@@ -103,13 +103,24 @@ impl Maker<'_, '_> {
             self.store_word(at, 0);
             to = at.plus(8);
         }
+        self.take_stack(to, 8 * u32::from(frames), user);
+        Ok(())
+    }
+
+    /// The stack to memory of so many bytes that is zero; register 0: the bytes of its frames, or negative.
+    pub(super) fn take_stack(&mut self, to: Location, size: u32, user: bool) {
+        if user {
+            self.takes_user_stacks = true;
+            self.address(1, to);
+            self.code.constant(2, i64::from(size));
+            self.code.call(op::USER_STACK);
+            return;
+        }
         self.code.mov(1, 6);
         self.address(2, to);
-        self.code.constant(3, 8 * i64::from(frames));
-        self.code
-            .constant(4, if user { i64::from(op::USER_STACK) } else { 0 });
+        self.code.constant(3, i64::from(size));
+        self.code.constant(4, 0);
         self.code.call(op::STACK);
-        Ok(())
     }
 
     /// An address that is printed by name, of the user's side after its process.

@@ -43,6 +43,8 @@ pub(super) struct Mark {
 #[derive(Debug)]
 pub(super) struct Frame {
     used: Mark,
+    /// The most of the stack that was in use.
+    most_stack: u32,
     /// Where what is kept begins: it is taken from the slot's end.
     kept: u32,
     /// Buffers lie in a slot.
@@ -56,6 +58,7 @@ impl Frame {
                 stack: 0,
                 slot: SLOT_HEADER,
             },
+            most_stack: 0,
             kept: SLOT_SIZE,
             has_slot,
         }
@@ -97,9 +100,15 @@ impl Frame {
 
     fn on_stack(&mut self, size: u32) -> Result<Location, CodeError> {
         self.used.stack += size;
+        self.most_stack = self.most_stack.max(self.used.stack);
         let fits = self.used.stack <= STACK_SIZE as u32;
         fits.then_some(Location::Stack(-(self.used.stack as i32)))
             .ok_or(CodeError::TooDeep)
+    }
+
+    /// The most bytes of the stack that were in use at a time.
+    pub(super) fn most_stack(&self) -> u32 {
+        self.most_stack
     }
 
     pub(super) fn mark(&self) -> Mark {

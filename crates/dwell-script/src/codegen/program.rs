@@ -71,6 +71,8 @@ pub(super) struct Maker<'a, 's> {
     pub(super) failure: Failure,
     /// In a clause of ERROR: the clause that failed, and how.
     pub(super) failed: Option<(usize, Failure)>,
+    /// It calls [`op::USER_STACK`].
+    pub(super) takes_user_stacks: bool,
     /// Where `strtok` goes on: the string, and how far it has been read; see `tokens.rs`.
     pub(super) tokens: Option<(Location, Location)>,
 }
@@ -113,9 +115,13 @@ pub(super) fn generate(
         action: 0,
         failure,
         failed: None,
+        takes_user_stacks: false,
         tokens: None,
     };
     maker.whole(numbering, clauses)?;
+    if maker.takes_user_stacks && maker.frame.most_stack() > op::USER_STACK_ROOM {
+        return Err(CodeError::TooDeep);
+    }
     maker.code.place(label);
     Ok(Program {
         code: maker.code.finish()?,

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use super::options::Options;
 use crate::schema::{AddressPart, ProbeName};
+use dwell_abi::events::{RETURN_BIT, STACK_CUT_SHORT};
+use dwell_abi::unwind::StackEnd;
 
 /// Whose address an address is, as far as that is known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,13 +88,39 @@ pub fn user_address(
     (pid, address): (u32, u64),
     part: AddressPart,
 ) -> String {
-    let place = match pid {
-        0 => Place::default(),
-        pid => names.user(pid, address),
-    };
+    let place = user_place(names, pid, address);
     match options.no_resolve && part != AddressPart::Module {
         true => place.unresolved(address),
         false => place.part(address, part),
+    }
+}
+
+fn user_place(names: &mut dyn Names, pid: u32, address: u64) -> Place {
+    match pid {
+        0 => Place::default(),
+        pid => names.user(pid, address),
+    }
+}
+
+/// A word of a user stack: an address, marked if it is a return address, or why the stack is not whole.
+pub fn user_frame(names: &mut dyn Names, options: &Options, (pid, word): (u32, u64)) -> String {
+    if word >> 32 == u64::from(STACK_CUT_SHORT) {
+        let end = StackEnd::from_u8(word as u8).map_or("unknown", StackEnd::name);
+        return format!("[stack cut short: {end}]");
+    }
+    let address = word & !(1 << RETURN_BIT);
+    if address == word {
+        return user_address(names, options, (pid, address), AddressPart::Exact);
+    }
+    // The call may be the last instruction of its function: the one after it is another's.
+    let mut place = user_place(names, pid, address - 1);
+    place.module_offset += 1;
+    if let Some((_, offset)) = &mut place.symbol {
+        *offset += 1;
+    }
+    match options.no_resolve {
+        true => place.unresolved(address),
+        false => place.exact(address),
     }
 }
 

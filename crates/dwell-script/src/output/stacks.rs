@@ -4,9 +4,8 @@ use std::io::Write;
 
 use super::c_format::{Shape, string};
 use super::data::words;
-use super::names::{Names, user_address};
+use super::names::{Names, user_frame};
 use super::options::Options;
-use crate::schema::AddressPart;
 
 /// How the frames of a stack are laid out.
 #[derive(Debug, Clone, Copy)]
@@ -36,7 +35,7 @@ pub fn kernel(out: &mut Vec<u8>, bytes: &[u8], layout: Layout, names: &mut dyn N
     }
 }
 
-/// A stack of a process: its id, then addresses up to a zero; `strings` bytes at the end are for names of frames.
+/// A stack of a process: its id, then frames up to a zero; `strings` bytes at the end are for names of frames.
 pub fn user(
     out: &mut Vec<u8>,
     bytes: &[u8],
@@ -52,8 +51,7 @@ pub fn user(
     };
     out.push(b'\n');
     for address in words.take_while(|address| *address != 0) {
-        let at = (pid as u32, address);
-        let name = user_address(names, options, at, AddressPart::Exact);
+        let name = user_frame(names, options, (pid as u32, address));
         frame(out, &name, layout);
     }
 }

@@ -74,7 +74,9 @@ fn offset_of(operation: u32) -> Option<u64> {
 /// Why a program is not possible inside, in the words of scripts.
 fn explain(error: TranslateError) -> TraceError {
     match error {
-        TranslateError::Operation(op::STACK) => refuse("stack() and ustack() are not there"),
+        TranslateError::Operation(op::STACK | op::USER_STACK) => {
+            refuse("stack() and ustack() are not there")
+        }
         TranslateError::Operation(op::TASK | op::USER_REGISTERS) => {
             refuse("what the kernel knows of a thread is not there")
         }

@@ -8,6 +8,7 @@ use dwell_trace::Session;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
+use std::path::PathBuf;
 
 /// Names by session and by what files and the kernel say. Everything is read when it is first asked for, and kept:
 /// a process that has ended is still known.
@@ -42,14 +43,29 @@ impl Kept {
         let mut mappings = dwell_maps::read(pid).unwrap_or_default();
         mappings.retain(|m| m.executable && !m.path.is_empty());
         for mapping in &mappings {
-            if !self.files.contains_key(&mapping.path) {
-                let data = fs::read(mapping.link(pid)).ok();
-                let file = data.map(|data| functions(&data)).unwrap_or_default();
-                self.files.insert(mapping.path.clone(), file);
-            }
+            self.read_file(mapping, || mapping.link(pid).into());
         }
         if !mappings.is_empty() {
             self.processes.insert(pid, mappings);
+        }
+    }
+
+    /// The same of what a session knows of a process that may be over.
+    fn take_process(&mut self, pid: u32, mapped: Vec<(Mapping, PathBuf)>) {
+        for (mapping, readable) in &mapped {
+            self.read_file(mapping, || readable.clone());
+        }
+        if !mapped.is_empty() {
+            let mappings = mapped.into_iter().map(|(mapping, _)| mapping);
+            self.processes.insert(pid, mappings.collect());
+        }
+    }
+
+    fn read_file(&mut self, mapping: &Mapping, readable: impl FnOnce() -> PathBuf) {
+        if !self.files.contains_key(&mapping.path) {
+            let data = fs::read(readable()).ok();
+            let file = data.map(|data| functions(&data)).unwrap_or_default();
+            self.files.insert(mapping.path.clone(), file);
         }
     }
 
@@ -153,6 +169,10 @@ impl Names for Known<'_, '_> {
         }
         // New to us, or mapped since.
         self.kept.read_process(pid);
+        if let Some(place) = self.kept.find(pid, address) {
+            return place;
+        }
+        self.kept.take_process(pid, self.session.mappings(pid));
         self.kept.find(pid, address).unwrap_or_default()
     }
 

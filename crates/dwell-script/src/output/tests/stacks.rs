@@ -55,6 +55,25 @@ fn frames_are_indented() {
     assert_eq!(text, format!("\n{}", right.concat()));
 }
 
+/// A return address may be behind the end of the function that calls.
+#[test]
+fn marked_words_are_return_addresses_or_say_why_a_stack_ends() {
+    use dwell_abi::events::{RETURN_BIT, STACK_CUT_SHORT};
+    use dwell_abi::unwind::StackEnd;
+    let returns = |address: u64| address | 1 << RETURN_BIT;
+    let cut = u64::from(STACK_CUT_SHORT) << 32 | StackEnd::NoRow as u64;
+    let text = printed(&mut Run::quiet(), |data| {
+        let words = [9, 0x40_0110, returns(0x40_0101), returns(0x40_0100), cut];
+        ActionKind::Trace(data.words(&words, FieldKind::UserStack { strings: 0 }))
+    });
+    let frames: Vec<&str> = text.split_whitespace().collect();
+    assert_eq!(
+        frames[..3],
+        ["app`work+0x10", "app`work+0x1", "app`main+0x100"]
+    );
+    assert_eq!(frames[3..].join(" "), "[stack cut short: no_unwind_info]");
+}
+
 #[test]
 fn unresolved_frames_are_offsets_in_their_module() {
     let mut run = Run::quiet();

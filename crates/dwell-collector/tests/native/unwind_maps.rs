@@ -1,4 +1,4 @@
-//! Stands in for the loaded eBPF programs where `cells.rs` asks them for a chunk.
+//! Stands in for the maps of loaded eBPF programs where `cells.rs` asks them for a chunk.
 use crate::error::CollectError;
 use dwell_abi::events::CHUNK_SHIFT;
 use libbpf_rs::{MapHandle, MapType};
@@ -9,11 +9,11 @@ const CELLS: usize = 1 << CHUNK_SHIFT;
 
 /// Chunks of cells: real maps, that no program uses.
 #[derive(Default)]
-pub struct Programs {
+pub struct UnwindMaps {
     chunks: RefCell<Vec<*mut u64>>,
 }
 
-impl Programs {
+impl UnwindMaps {
     /// A new chunk.
     pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
         assert_eq!(number as usize, self.chunks.borrow().len(), "in order");

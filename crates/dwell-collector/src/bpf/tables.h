@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* What the unwinder reads: processes' mappings, modules' tables, rows. User space fills it (unwind_maps.rs). */
+#pragma once
+
+/* A process' executable mappings, sorted. */
+struct process_maps {
+	u32 n;
+	u32 pad; /* 0 */
+	struct Mapping m[MAX_MAPPINGS];
+};
+
+#define ROW_CACHE 512
+struct cached_row {
+	u64 key; /* table and address; 0: none */
+	u64 row;
+};
+
+/* Unwind information: see dwell_abi::events. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 65536);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, u32);
+	__type(value, struct process_maps);
+} processes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_TABLES);
+	__type(key, u32);
+	__type(value, struct ModuleTable);
+} tables SEC(".maps");
+
+struct cell_chunk {
+	u64 cells[1 << CHUNK_SHIFT];
+};
+struct chunk_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(key_size, 4);
+	__uint(value_size, 8 << CHUNK_SHIFT);
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, MAX_CHUNKS);
+	__type(key, u32);
+	__array(values, struct chunk_map);
+} chunks SEC(".maps");

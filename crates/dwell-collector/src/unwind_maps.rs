@@ -1,0 +1,98 @@
+//! What the unwinder in the kernel reads (`tables.h`), in whichever object it is: processes' mappings, modules'
+//! tables, and the chunks of the cell space.
+use crate::error::CollectError;
+use dwell_abi::events;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// See the module's text.
+pub struct UnwindMaps {
+    processes: MapHandle,
+    tables: MapHandle,
+    chunks: MapHandle,
+    /// The chunk that stood for all when the object was loaded.
+    first_chunk: MapHandle,
+}
+
+impl UnwindMaps {
+    /// Readies an object that includes `tables.h` for being loaded: the chunk goes to [`UnwindMaps::of`].
+    pub(crate) fn prepare(open: &mut OpenObject) -> Result<MapHandle, CollectError> {
+        let chunk = new_chunk()?;
+        for mut map in open.maps_mut() {
+            if map.name() == "chunks" {
+                map.set_inner_map_fd(chunk.as_fd())
+                    .map_err(CollectError::load)?;
+            }
+        }
+        Ok(chunk)
+    }
+
+    /// Those of a loaded object.
+    pub(crate) fn of(object: &Object, first_chunk: MapHandle) -> Result<Self, CollectError> {
+        let handle = |name| {
+            let map = crate::programs::map(object, name)?;
+            MapHandle::try_from(&map).map_err(CollectError::map)
+        };
+        Ok(UnwindMaps {
+            processes: handle("processes")?,
+            tables: handle("tables")?,
+            chunks: handle("chunks")?,
+            first_chunk,
+        })
+    }
+
+    /// Replaces what the unwinder knows of a process (`bytes` is C's `struct process_maps`).
+    pub fn set_process(&self, tgid: u32, bytes: &[u8]) -> Result<(), CollectError> {
+        self.processes
+            .update(&tgid.to_ne_bytes(), bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
+    }
+
+    /// Forgets a process' mappings.
+    pub fn remove_process(&self, tgid: u32) {
+        let _ = self.processes.delete(&tgid.to_ne_bytes());
+    }
+
+    /// Sets a module's table.
+    pub fn set_table(&self, index: u32, bytes: &[u8]) -> Result<(), CollectError> {
+        self.tables
+            .update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
+    }
+
+    /// Adds the `number`-th chunk of cells and returns it, to be filled.
+    pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
+        let chunk = if number == 0 {
+            MapHandle::try_from(&self.first_chunk).map_err(CollectError::map)?
+        } else {
+            new_chunk()?
+        };
+        let fd = chunk.as_fd().as_raw_fd();
+        self.chunks
+            .update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+            .map_err(CollectError::map)?;
+        Ok(chunk)
+    }
+}
+
+fn new_chunk() -> Result<MapHandle, CollectError> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as _,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    MapHandle::create(
+        MapType::Array,
+        Some("dwell_chunk"),
+        4,
+        8 << events::CHUNK_SHIFT,
+        1,
+        &options,
+    )
+    .map_err(CollectError::load)
+}
+
+/// A borrowed descriptor of a chunk, for mapping it.
+pub fn chunk_fd(chunk: &MapHandle) -> BorrowedFd<'_> {
+    chunk.as_fd()
+}
