@@ -365,9 +365,10 @@ fn spinning_of(program: &str) {
     assert_eq!(counts_at(&tables, &answer), [counted]);
     let lock = contended(&tables, &answer);
     assert_eq!(lock.wait.count, 2 * ROUNDS);
-    // Where they spun, though they never slept: of hundreds of ms some samples come.
+    // Where they spun, though they never slept: of hundreds of ms some samples come. A wait without one has no stack.
+    assert_eq!(lock.wait.sum_ns, waited);
     let told: u64 = lock.waiters.iter().map(|w| w.waited_ns).sum();
-    assert_eq!((told, told), (waited, lock.wait.sum_ns));
+    assert!(told <= waited && told > waited / 3, "{told} of {waited}");
     assert_at(&lock.waiters[0].frames, &["turn_to_spin"]);
     assert!(lock.waiters[0].frames.len() > 2, "{:?}", lock.waiters[0]);
 }
