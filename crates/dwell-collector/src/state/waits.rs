@@ -51,8 +51,9 @@ impl State {
         if record.waker_place == 0 {
             return Waker::default();
         }
-        // Its stack was passed over: the last one that it had at this place stands for it.
-        let kept = self.threads.id_of(record.waker_tid);
+        // Its stack was passed over: the last one that it had at this place stands for it. It may have ended since: the
+        // record comes when the woken thread leaves the processor.
+        let kept = self.threads.latest_of(record.waker_tid);
         let kept = kept.and_then(|id| self.threads.get(id).early.woke(record.waker_place));
         let stack = kept.unwrap_or_else(|| {
             let user = UserPart::none(StackEnd::NotTaken);
