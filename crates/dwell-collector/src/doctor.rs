@@ -4,7 +4,6 @@ use crate::kernel_marks::KernelMarks;
 use crate::options::{Options, Target};
 use crate::programs::Clock;
 use crate::{machine, perf, recorder};
-use std::fs;
 use std::path::Path;
 
 /// How a check came out.
@@ -131,12 +130,7 @@ const CAPABILITIES: [(&str, u32, &str); 3] = [
 ];
 
 fn capabilities() -> Vec<Check> {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let bits = status
-        .lines()
-        .find_map(|l| l.strip_prefix("CapEff:"))
-        .and_then(|h| u64::from_str_radix(h.trim(), 16).ok());
-    let bits = bits.unwrap_or(0);
+    let bits = machine::effective_capabilities().unwrap_or(0);
     let admin = bits >> 21 & 1 == 1;
     let one = |&(name, bit, why): &(&'static str, u32, &str)| {
         let have = bits >> bit & 1 == 1 || (admin && bit != 19);

@@ -9,6 +9,14 @@ pub fn online_cpus() -> Vec<u32> {
     )
 }
 
+/// The capabilities that this process has now, a bit each, as <linux/capability.h> numbers them; none where /proc does
+/// not tell.
+pub fn effective_capabilities() -> Option<u64> {
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"))?;
+    u64::from_str_radix(line.trim(), 16).ok()
+}
+
 /// One more than the highest processor number the kernel may ever use.
 pub fn possible_cpus() -> u32 {
     let text =

@@ -333,20 +333,14 @@ impl Processes {
         }
     }
 
-    /// Reads again what is mapped in processes where something seems to be missing, or in all of them.
+    /// Reads again what is mapped in processes where something seems to be missing.
     pub fn find_missing(
         &mut self,
         maps: &UnwindMaps,
         modules: &mut Modules,
-        all: bool,
         now: u64,
     ) -> Result<(), CollectError> {
         const NOT_BEFORE_NS: u64 = 1_000_000_000;
-        if all {
-            for id in self.by_pid.values() {
-                self.processes[*id as usize].mappings_wanted = true;
-            }
-        }
         let wanted = |id: &u32| {
             let process = &self.processes[*id as usize];
             process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS

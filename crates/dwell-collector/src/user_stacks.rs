@@ -224,13 +224,13 @@ impl UserStacks {
             .map_err(CollectError::map)?
             .unwrap_or_default();
         let unknown = found.first_chunk().map_or(0, |b| u64::from_ne_bytes(*b));
-        if unknown != self.unknown {
+        if lost || unknown != self.unknown {
             self.unknown = unknown;
             self.processes.all_mappings_wanted();
         }
         let now = machine::boottime_ns();
         self.processes
-            .find_missing(&self.maps, &mut self.modules, lost, now)
+            .find_missing(&self.maps, &mut self.modules, now)
     }
 
     fn publish(&mut self) -> Result<(), CollectError> {

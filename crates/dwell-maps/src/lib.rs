@@ -56,6 +56,12 @@ impl Mapping {
         (self.start..self.end).contains(&address)
     }
 
+    /// The actual address of a byte of the file; none if it is not mapped here.
+    pub fn address_of(&self, file_offset: u64) -> Option<u64> {
+        let within = file_offset.checked_sub(self.file_offset)?;
+        (within < self.end - self.start).then(|| self.start + within)
+    }
+
     /// The path without the remark that it was deleted.
     pub fn file(&self) -> &str {
         let path = self.path.strip_suffix(" (deleted)");
@@ -84,6 +90,14 @@ impl Mapping {
     pub fn link(&self, pid: u32) -> String {
         link(pid, self.start..self.end)
     }
+}
+
+/// Those of a process' mappings that are of the file which we reach by a path, see [`Mapping::reach`].
+pub fn of_file<'m>(all: &'m [Mapping], pid: u32, path: &str) -> Vec<&'m Mapping> {
+    let named = all.iter().find(|m| m.reach(pid) == path);
+    let file = named.map(|m| (m.device, m.inode));
+    let is_of_it = |m: &&Mapping| file == Some((m.device, m.inode));
+    all.iter().filter(is_of_it).collect()
 }
 
 /// A path that leads to the file a process has mapped at exactly these addresses, also when it was deleted or lies in

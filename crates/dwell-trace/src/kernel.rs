@@ -8,7 +8,7 @@ use crate::programs::Loaded;
 use crate::ring::Ring;
 use crate::session::{Enabled, Group};
 use dwell_abi::program::Store;
-use dwell_collector::UserStacks;
+use dwell_collector::{UserStacks, online_cpus};
 use dwell_maps::Mapping;
 use dwell_script::codegen::{Generator, MEMORY, NAMES, RECORDS, Site};
 use dwell_script::schema::{AggregationId, ProbeName, Row};
@@ -167,7 +167,7 @@ fn attach(
             At::Tracepoint(name) => links.push(Link::tracepoint(program, name)?),
             At::Tick(period) => links.push(Link::timer(program, 0, *period)?),
             At::Profile(period) => {
-                for cpu in processors() {
+                for cpu in online_cpus() {
                     links.push(Link::timer(program, cpu, *period)?);
                 }
             }
@@ -212,15 +212,4 @@ fn full_name(name: &ProbeName) -> String {
         name,
     } = name;
     format!("{provider}:{module}:{function}:{name}")
-}
-
-/// The processors that are there now.
-fn processors() -> Vec<u32> {
-    let text =
-        std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_else(|_| "0".into());
-    let ranges = text.trim().split(',').filter_map(|range| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        Some(first.parse().ok()?..=last.parse().ok()?)
-    });
-    ranges.flatten().collect()
 }

@@ -37,19 +37,13 @@ pub fn children(pids: &[u32]) -> Option<String> {
 
 fn children_of(pid: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{pid}/task"));
-    let lists = threads
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|thread| {
-            let list = fs::read_to_string(thread.path().join("children")).ok()?;
-            Some(
-                list.split_ascii_whitespace()
-                    .filter_map(|pid| pid.parse().ok())
-                    .collect::<Vec<u32>>(),
-            )
-        });
-    lists.flatten().collect()
+    let threads = threads.into_iter().flatten().flatten();
+    // Each number has a blank behind it.
+    let children: String = threads
+        .filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok())
+        .collect();
+    let numbers = children.split_ascii_whitespace();
+    numbers.filter_map(|pid| pid.parse().ok()).collect()
 }
 
 fn name_of(pid: u32) -> String {

@@ -368,6 +368,18 @@ mod tests {
         }
     }
 
+    /// What a thread does with a lock when the recording ends.
+    fn open_part((lock, part, ns_tid): (u32, &'static str, u32)) -> LockBlockRow {
+        LockBlockRow {
+            lock,
+            part: part.into(),
+            ns_tid,
+            end_ns: Some(1_050 * MS),
+            end: block_end::OPEN.into(),
+            ..LockBlockRow::default()
+        }
+    }
+
     /// A writer that waits for two readers, of whom the second waits for a mutex of the writer's.
     #[test]
     fn open_blocks_of_a_read_write_lock() {
@@ -402,16 +414,7 @@ mod tests {
             (9, block_part::WAIT, 1002),
             (9, block_part::HOLD, 1000),
         ];
-        tables
-            .lock_blocks
-            .extend(parts.map(|(lock, part, ns_tid)| LockBlockRow {
-                lock,
-                part: part.into(),
-                ns_tid,
-                end_ns: Some(1_050 * MS),
-                end: block_end::OPEN.into(),
-                ..LockBlockRow::default()
-            }));
+        tables.lock_blocks.extend(parts.map(open_part));
         assert_eq!(world.found(), [(vec![0, 2], vec![])]);
     }
 
@@ -440,14 +443,7 @@ mod tests {
                 ..LockRow::default()
             });
             for (part, ns_tid) in [(block_part::WAIT, waiter), (block_part::HOLD, owner)] {
-                tables.lock_blocks.push(LockBlockRow {
-                    lock,
-                    part: part.into(),
-                    ns_tid,
-                    end_ns: Some(1_050 * MS),
-                    end: block_end::OPEN.into(),
-                    ..LockBlockRow::default()
-                });
+                tables.lock_blocks.push(open_part((lock, part, ns_tid)));
             }
         }
         assert_eq!(world.found(), [(vec![0, 1], vec![])]);

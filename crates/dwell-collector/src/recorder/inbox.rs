@@ -51,7 +51,10 @@ impl Recorder {
         let State {
             processes, modules, ..
         } = &mut self.state;
-        processes.find_missing(self.programs.unwind_maps(), modules, reports.lost > 0, now)?;
+        if reports.lost > 0 {
+            processes.all_mappings_wanted();
+        }
+        processes.find_missing(self.programs.unwind_maps(), modules, now)?;
         self.state
             .processes
             .publish(self.programs.unwind_maps(), &self.state.modules)

@@ -55,11 +55,9 @@ impl State {
     ) -> Rc<UserPart> {
         let reason = StackEnd::from_u8(end).unwrap_or(StackEnd::NotTaken);
         let Some(id) = process else {
-            let nothing_known = reason != StackEnd::NoUser;
-            return UserPart::none(if nothing_known {
-                StackEnd::NoMapping
-            } else {
-                reason
+            return UserPart::none(match reason {
+                StackEnd::NoUser => reason,
+                _ => StackEnd::NoMapping,
             });
         };
         if let Some(part) = self.walked_copy(id, reason, trail) {

@@ -186,7 +186,7 @@ fn await_stop(
 }
 
 /// The first instruction of the program that a process runs.
-pub(super) fn entry_of(pid: i32) -> Option<u64> {
+pub fn entry_of(pid: i32) -> Option<u64> {
     let bytes = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
     let (words, _) = bytes.as_chunks();
     let (pairs, _) = words.as_chunks::<2>();

@@ -21,7 +21,7 @@ mod space;
 mod threads;
 
 pub use attach::{Attachment, Placed, Programs, Spot, State};
-pub use entry::{AtEntry, Held};
+pub use entry::{AtEntry, Held, entry_of};
 pub use error::PatchError;
 pub use modules::{FunctionAt, Module, Probe, modules};
 pub use restore::{Restored, recover};

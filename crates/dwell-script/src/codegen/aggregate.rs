@@ -83,7 +83,7 @@ impl Maker<'_, '_> {
 
     /// The address of a key's entry into register 0; without room for one, counts that and leaves.
     fn find_entry(&mut self, store: u32, key: Location, done: super::assembler::Label) {
-        let (found, missing) = (self.code.label(), self.code.label());
+        let [found, missing] = self.code.labels();
         self.lookup(store, key);
         self.code.jump_imm(Jump::Ne, 0, 0, found);
         for _ in 0..NEW_ENTRY_ATTEMPTS {

@@ -23,6 +23,11 @@ impl Assembler {
         Label(self.places.len() - 1)
     }
 
+    /// Several of them.
+    pub(super) fn labels<const N: usize>(&mut self) -> [Label; N] {
+        std::array::from_fn(|_| self.label())
+    }
+
     /// The next instruction is what the label means.
     pub(super) fn place(&mut self, label: Label) {
         self.places[label.0] = Some(self.code.len());

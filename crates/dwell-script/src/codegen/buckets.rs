@@ -49,7 +49,7 @@ impl Maker<'_, '_> {
     }
 
     fn linear(&mut self, shape: Linear) {
-        let (below, inside, done) = (self.code.label(), self.code.label(), self.code.label());
+        let [below, inside, done] = self.code.labels();
         self.code.jump_imm(Jump::SLt, 1, shape.base, below);
         self.code.constant(2, i64::from(shape.base));
         self.code.alu(Alu::Sub, 1, 2);
@@ -78,7 +78,7 @@ impl Maker<'_, '_> {
         let fine = self.code.label();
         self.limit(middle, fine);
         self.code.place(fine);
-        let (negative, done) = (self.code.label(), self.code.label());
+        let [negative, done] = self.code.labels();
         self.code.jump_imm(Jump::Ne, 3, 0, negative);
         self.code.alu_imm(Alu::Add, 1, middle);
         self.code.jump(done);

@@ -86,7 +86,7 @@ impl Maker<'_, '_> {
             self.code.constant(0, 0);
             return;
         }
-        let (failed, done) = (self.code.label(), self.code.label());
+        let [failed, done] = self.code.labels();
         self.code
             .load(dwell_abi::program::instruction::Width::W8, 0, 6, 8);
         self.code.jump_imm(Jump::SLt, 0, 0, failed);

@@ -60,7 +60,7 @@ impl Maker<'_, '_> {
     pub(super) fn clause(&mut self, index: usize) -> Result<(), CodeError> {
         let clause = &self.script.clauses[index];
         let mark = self.frame.mark();
-        let (failed, done) = (self.code.label(), self.code.label());
+        let [failed, done] = self.code.labels();
         self.failure.label = failed;
         (self.clause, self.action) = (index, 0);
         if let Some(predicate) = &clause.predicate {
@@ -149,7 +149,7 @@ impl Maker<'_, '_> {
         otherwise: &[Statement],
         filling: &mut Filling,
     ) -> Result<(), CodeError> {
-        let (no, done) = (self.code.label(), self.code.label());
+        let [no, done] = self.code.labels();
         self.unless(condition, no)?;
         self.branch(then, filling)?;
         self.code.jump(done);

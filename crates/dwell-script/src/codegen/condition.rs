@@ -19,7 +19,7 @@ impl Maker<'_, '_> {
                 self.unless(b, no)
             }
             ExprKind::Or(a, b) => {
-                let (second, yes) = (self.code.label(), self.code.label());
+                let [second, yes] = self.code.labels();
                 self.unless(a, second)?;
                 self.code.jump(yes);
                 self.code.place(second);
@@ -57,7 +57,7 @@ impl Maker<'_, '_> {
             self.frame.release(mark);
             return Ok(());
         }
-        let (no, done) = (self.code.label(), self.code.label());
+        let [no, done] = self.code.labels();
         self.unless(e, no)?;
         self.code.constant(0, 1);
         self.code.jump(done);

@@ -218,7 +218,7 @@ impl Maker<'_, '_> {
     }
 
     fn conditional(&mut self, condition: &Expr, a: &Expr, b: &Expr) -> Result<(), CodeError> {
-        let (otherwise, done) = (self.code.label(), self.code.label());
+        let [otherwise, done] = self.code.labels();
         self.unless(condition, otherwise)?;
         self.value(a)?;
         self.code.jump(done);

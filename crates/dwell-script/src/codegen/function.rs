@@ -57,12 +57,7 @@ impl Maker<'_, '_> {
         self.value(pid)?;
         self.cut(0, 4, false);
         let (wanted, task) = (self.spill()?, self.frame.temporary()?);
-        let (again, found, none, done) = (
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-        );
+        let [again, found, none, done] = self.code.labels();
         self.code.call(op::TASK);
         self.code.mov(3, 0);
         self.store_word(task, 3);

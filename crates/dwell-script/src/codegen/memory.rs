@@ -138,7 +138,7 @@ impl Maker<'_, '_> {
 
     /// The address in register 3 tells whose memory it is: the kernel's half is negative.
     fn call_for_half(&mut self, user: u32, kernel: u32) {
-        let (ours, done) = (self.code.label(), self.code.label());
+        let [ours, done] = self.code.labels();
         self.code.jump_imm(Jump::SLt, 3, 0, ours);
         self.code.call(user);
         self.code.jump(done);

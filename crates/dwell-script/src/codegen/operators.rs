@@ -47,7 +47,7 @@ impl Maker<'_, '_> {
     }
 
     fn comparison(&mut self, operator: Binary, a: &Expr, b: &Expr) -> Result<(), CodeError> {
-        let (no, done) = (self.code.label(), self.code.label());
+        let [no, done] = self.code.labels();
         self.unless_compared(operator, a, b, no)?;
         self.code.constant(0, 1);
         self.code.jump(done);

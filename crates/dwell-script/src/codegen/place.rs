@@ -241,7 +241,7 @@ impl Maker<'_, '_> {
         self.own_address(Location::Slot(first as i32))?;
         self.load_word(2, wanted);
         self.code.alu(Alu::Sub, 2, 0);
-        let (fine, bad) = (self.code.label(), self.code.label());
+        let [fine, bad] = self.code.labels();
         let room = (end - first).checked_sub(size);
         match room {
             Some(room) => self.code.jump_imm(Jump::Le, 2, room as i32, fine),
@@ -261,7 +261,7 @@ impl Maker<'_, '_> {
     fn write_thread(&mut self, offset: u32, width: Width) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let value = self.spill()?;
-        let (found, done) = (self.code.label(), self.code.label());
+        let [found, done] = self.code.labels();
         self.thread_memory(op::CREATE);
         self.code.jump_imm(Jump::Ne, 0, 0, found);
         self.count(control::VARIABLE_DROPS);
@@ -279,7 +279,7 @@ impl Maker<'_, '_> {
     fn write_element(&mut self, store: u32, key: Location) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let value = self.spill()?;
-        let (free, done) = (self.code.label(), self.code.label());
+        let [free, done] = self.code.labels();
         self.code.jump_imm(Jump::Eq, 0, 0, free);
         self.update(store, key, value);
         self.code.jump(done);

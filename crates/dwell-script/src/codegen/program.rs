@@ -164,7 +164,7 @@ impl Maker<'_, '_> {
 
     /// Finds a free slot near the processor's own, claims it, and has register 9 point to it.
     fn claim_slot(&mut self, end: Label) {
-        let (again, claimed) = (self.code.label(), self.code.label());
+        let [again, claimed] = self.code.labels();
         self.code.call(op::PROCESSOR);
         self.code.mov(8, 0);
         self.code.alu_imm(Alu::Mul, 8, TRIES / 2);

@@ -128,7 +128,7 @@ impl Maker<'_, '_> {
         let to = self.new_string()?;
         let mark = self.frame.mark();
         let size = self.strsize();
-        let (otherwise, done) = (self.code.label(), self.code.label());
+        let [otherwise, done] = self.code.labels();
         self.unless(condition, otherwise)?;
         let from = self.string(a)?;
         self.copy(to, from, size);
@@ -154,7 +154,7 @@ impl Maker<'_, '_> {
         match prepared {
             Prepared::Here(at) => self.copy(at, from, size),
             Prepared::Thread(offset) => {
-                let (found, done) = (self.code.label(), self.code.label());
+                let [found, done] = self.code.labels();
                 self.thread_memory(op::CREATE);
                 self.code.jump_imm(Jump::Ne, 0, 0, found);
                 self.count(control::VARIABLE_DROPS);
@@ -198,7 +198,7 @@ impl Maker<'_, '_> {
         };
         let size = [a, b].into_iter().filter_map(literal).min();
         let size = size.map_or(self.strsize(), |size| size.min(self.strsize()));
-        let (differ, done) = (self.code.label(), self.code.label());
+        let [differ, done] = self.code.labels();
         self.address(3, left);
         self.address(4, right);
         for offset in (0..size.next_multiple_of(8)).step_by(8) {

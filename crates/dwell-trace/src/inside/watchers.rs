@@ -31,13 +31,8 @@ impl Watchers {
         let memory = memory(pid).map_err(failed)?;
         for (file, offset) in counts {
             // The program's own copy of the page: where the file is mapped to be written.
-            let code = mappings.iter().find(|m| m.reach(pid) == *file);
-            let place = mappings.iter().find_map(|m| {
-                let within = offset.checked_sub(m.file_offset)?;
-                let is_file = code.is_some_and(|c| (c.device, c.inode) == (m.device, m.inode));
-                let is_it = is_file && m.writable && within < m.end - m.start;
-                is_it.then_some(m.start + within)
-            });
+            let mut mapped = dwell_maps::of_file(&mappings, pid, file).into_iter();
+            let place = mapped.find_map(|m| m.address_of(*offset).filter(|_| m.writable));
             let Some(address) = place.filter(|at| !watchers.addresses.contains(at)) else {
                 continue;
             };

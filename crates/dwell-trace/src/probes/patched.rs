@@ -5,7 +5,9 @@
 use super::{At, Probe};
 use crate::error::TraceError;
 use dwell_maps::Mapping;
+use dwell_patch::process::entry_of;
 use iced_x86::{Decoder, DecoderOptions};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
@@ -20,7 +22,7 @@ const NOP5: [u8; 5] = [0x0f, 0x1f, 0x44, 0, 0];
 const NAP: u64 = 32;
 
 /// A process whose memory is looked at.
-struct Memory {
+struct Process {
     pid: u32,
     mappings: Vec<Mapping>,
     memory: File,
@@ -28,83 +30,86 @@ struct Memory {
     entry: Option<u64>,
 }
 
+/// A file of a process: what it says, and where its code is mapped.
+struct Module<'p> {
+    process: &'p Process,
+    file: File,
+    code: Vec<&'p Mapping>,
+}
+
 /// Refuses probes at code that is not the file's any more.
 pub(crate) fn check<'p>(probes: impl Iterator<Item = &'p Probe>) -> Result<(), TraceError> {
-    let mut process: Option<Memory> = None;
+    let mut places: BTreeMap<(u32, &str), Vec<(u64, &Probe)>> = BTreeMap::new();
     for probe in probes {
-        let At::Code {
+        if let At::Code {
             file, pid, offset, ..
         } = &probe.at
-        else {
-            continue;
-        };
-        if process.as_ref().is_none_or(|p| p.pid != *pid) {
-            process = Memory::open(*pid);
+        {
+            let of_file = places.entry((*pid, file)).or_default();
+            of_file.push((*offset, probe));
+        }
+    }
+    let mut process: Option<Process> = None;
+    for ((pid, file), places) in places {
+        if process.as_ref().is_none_or(|p| p.pid != pid) {
+            process = Process::open(pid);
         }
         // What cannot be read has ended, or is refused by the kernel.
-        let Some(process) = &process else { continue };
-        if process.is_patched(file, *offset) {
+        let Some(module) = process.as_ref().and_then(|p| Module::open(p, file)) else {
+            continue;
+        };
+        let patched = places.iter().find(|(offset, _)| module.is_patched(*offset));
+        if let Some((_, probe)) = patched {
             return Err(TraceError::Patched {
                 function: probe.name.function.clone(),
-                pid: *pid,
+                pid,
             });
         }
     }
     Ok(())
 }
 
-impl Memory {
-    fn open(pid: u32) -> Option<Memory> {
-        Some(Memory {
+impl Process {
+    fn open(pid: u32) -> Option<Process> {
+        Some(Process {
             pid,
             mappings: dwell_maps::read(pid).ok()?,
             memory: File::open(format!("/proc/{pid}/mem")).ok()?,
-            entry: entry(pid),
-        })
-    }
-
-    /// Whether an instruction of a file, reached by the path of its first mapping, is another one in memory.
-    fn is_patched(&self, file: &str, offset: u64) -> bool {
-        let named = self.mappings.iter().find(|m| m.link(self.pid) == file);
-        let Some(named) = named else {
-            return false;
-        };
-        let is_same = |m: &&Mapping| {
-            let end = m.file_offset + (m.end - m.start);
-            let has_it = (m.file_offset..end).contains(&offset);
-            m.executable && has_it && (m.device, m.inode) == (named.device, named.inode)
-        };
-        let mut original = [0; LONGEST];
-        let read = File::open(file).and_then(|f| f.read_at(&mut original, offset));
-        let Ok(read) = read else {
-            return false;
-        };
-        let mut decoder = Decoder::new(64, &original[..read], DecoderOptions::NONE);
-        let len = decoder.decode().len();
-        let original = &original[..len];
-        let mut mappings = self.mappings.iter().filter(is_same);
-        mappings.any(|m| {
-            let mut there = [0; LONGEST];
-            let there = &mut there[..len];
-            let at = m.start + (offset - m.file_offset);
-            let naps = self.entry.is_some_and(|entry| at.wrapping_sub(entry) < NAP);
-            !naps && self.memory.read_exact_at(there, at).is_ok() && !is_left(original, there)
+            entry: entry_of(pid as i32),
         })
     }
 }
 
-/// What the kernel told a program of where it begins.
-fn entry(pid: u32) -> Option<u64> {
-    const AT_ENTRY: u64 = 9;
-    let told = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
-    let words: Vec<u64> = told
-        .as_chunks::<8>()
-        .0
-        .iter()
-        .map(|w| u64::from_ne_bytes(*w))
-        .collect();
-    let pairs = words.as_chunks::<2>().0.iter();
-    pairs.into_iter().find(|p| p[0] == AT_ENTRY).map(|p| p[1])
+impl<'p> Module<'p> {
+    fn open(process: &'p Process, file: &str) -> Option<Module<'p>> {
+        let mut code = dwell_maps::of_file(&process.mappings, process.pid, file);
+        code.retain(|m| m.executable);
+        Some(Module {
+            process,
+            file: File::open(file).ok()?,
+            code,
+        })
+    }
+
+    /// Whether the instruction at an offset of the file is another one in memory.
+    fn is_patched(&self, offset: u64) -> bool {
+        let mut original = [0; LONGEST];
+        let Ok(read) = self.file.read_at(&mut original, offset) else {
+            return false;
+        };
+        let mut decoder = Decoder::new(64, &original[..read], DecoderOptions::NONE);
+        let original = &original[..decoder.decode().len()];
+        let mut addresses = self.code.iter().filter_map(|m| m.address_of(offset));
+        addresses.any(|at| {
+            let mut there = [0; LONGEST];
+            let there = &mut there[..original.len()];
+            let entry = self.process.entry;
+            let naps = entry.is_some_and(|entry| at.wrapping_sub(entry) < NAP);
+            !naps
+                && self.process.memory.read_exact_at(there, at).is_ok()
+                && !is_left(original, there)
+        })
+    }
 }
 
 /// Whether nobody but the kernel has changed an instruction.

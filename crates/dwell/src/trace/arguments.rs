@@ -99,10 +99,7 @@ impl Default for EngineName {
     fn default() -> Self {
         /// Of the effective capabilities: CAP_SYS_ADMIN and CAP_BPF.
         const FOR_PROGRAMS: u64 = 1 << 21 | 1 << 39;
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
-        let have = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
-        match have {
+        match dwell_collector::effective_capabilities() {
             Some(have) if have & FOR_PROGRAMS == 0 => EngineName::Process,
             _ => EngineName::Kernel,
         }

@@ -267,14 +267,8 @@ fn memory_that_is_not_ones_own_cannot() {
     }
 }
 
-/// What was set is read again, and its neighbours stay.
-#[test]
-fn bit_fields_can_be_set() {
-    let source = "struct bits { int low : 3; unsigned int middle : 7; int high : 22; };
-        BEGIN { this->b = (struct bits *)alloca(4); *(uint32_t *)this->b = 0xffffffff;
-            this->b->middle = 5; trace(*(uint32_t *)this->b);
-            this->b->low = 2; this->b->high = -3; this->b->middle++;
-            trace((int)this->b->low); trace((int)this->b->middle); trace((int)this->b->high); }";
+/// What a script records when it fires once, as numbers of 32 bits.
+fn numbers(source: &str) -> Vec<i32> {
     let input = Input {
         source,
         ..Input::default()
@@ -284,8 +278,18 @@ fn bit_fields_can_be_set() {
     running.fire(0, 0);
     let record = running.records().remove(0);
     let words = record.as_chunks::<4>().0.iter();
-    let words: Vec<i32> = words.map(|w| i32::from_le_bytes(*w)).collect();
-    assert_eq!(words[..4], [0xffff_fc2fu32 as i32, 2, 6, -3]);
+    words.map(|w| i32::from_le_bytes(*w)).collect()
+}
+
+/// What was set is read again, and its neighbours stay.
+#[test]
+fn bit_fields_can_be_set() {
+    let source = "struct bits { int low : 3; unsigned int middle : 7; int high : 22; };
+        BEGIN { this->b = (struct bits *)alloca(4); *(uint32_t *)this->b = 0xffffffff;
+            this->b->middle = 5; trace(*(uint32_t *)this->b);
+            this->b->low = 2; this->b->high = -3; this->b->middle++;
+            trace((int)this->b->low); trace((int)this->b->middle); trace((int)this->b->high); }";
+    assert_eq!(numbers(source)[..4], [0xffff_fc2fu32 as i32, 2, 6, -3]);
 }
 
 /// Members of a script's own structures have the sizes of their types, and leave each other alone.
@@ -297,15 +301,5 @@ fn members_of_own_structures_are_apart() {
             self->own.c = -3; self->own.a = -4; self->own.b = 5; self->own.d = -6;
             trace((int)all.a); trace((int)all.b); trace((int)all.c); trace((int)all.d); trace((int)all.e);
             trace((int)self->own.a); trace((int)self->own.b); trace((int)self->own.c); trace((int)self->own.d); }";
-    let input = Input {
-        source,
-        ..Input::default()
-    };
-    let (script, _) = compile(&input, &Bare).unwrap_or_else(|e| panic!("{source}: {e}"));
-    let mut running = Running::new(&script);
-    running.fire(0, 0);
-    let record = running.records().remove(0);
-    let words = record.as_chunks::<4>().0.iter();
-    let words: Vec<i32> = words.map(|w| i32::from_le_bytes(*w)).take(9).collect();
-    assert_eq!(words, [-1, 44, -2, 8, 9, -4, 5, -3, -6]);
+    assert_eq!(numbers(source)[..9], [-1, 44, -2, 8, 9, -4, 5, -3, -6]);
 }

@@ -17,7 +17,7 @@ impl Maker<'_, '_> {
         self.value(&arguments[0])?;
         self.store_word(from, 0);
         self.value(&arguments[1])?;
-        let (fits, fine) = (self.code.label(), self.code.label());
+        let [fits, fine] = self.code.labels();
         self.code.jump_imm(Jump::Le, 0, most, fits);
         self.code.constant(0, most.into());
         self.code.place(fits);

@@ -52,7 +52,7 @@ impl Maker<'_, '_> {
 
     /// Register 0 has the next byte.
     fn clean_byte(&mut self, written: &Written, from: Location) {
-        let (ends, next) = (self.code.label(), self.code.label());
+        let [ends, next] = self.code.labels();
         self.code.jump_imm(Jump::Eq, 0, 0, ends);
         self.code.jump_imm(Jump::Eq, 0, b'/'.into(), ends);
         self.put(written);
@@ -64,12 +64,7 @@ impl Maker<'_, '_> {
 
     /// A component ends; register 0 has what it ends with.
     fn component_ends(&mut self, written: &Written, from: Location, next: Label) {
-        let (dot, dots, keep, top) = (
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-        );
+        let [dot, dots, keep, top] = self.code.labels();
         self.load_word(3, written.begin);
         self.load_word(2, written.at);
         self.code.alu(Alu::Sub, 2, 3);

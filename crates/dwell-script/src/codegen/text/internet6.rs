@@ -37,7 +37,7 @@ impl Maker<'_, '_> {
         self.value(address)?;
         self.read_bytes(bytes, 16)?;
         self.store_constant(at, 0);
-        let (plain, done) = (self.code.label(), self.code.label());
+        let [plain, done] = self.code.labels();
         self.load_word(0, bytes);
         self.code.jump_imm(Jump::Ne, 0, 0, plain);
         self.load_at(Width::W4, 0, bytes.plus(8));
@@ -59,12 +59,7 @@ impl Maker<'_, '_> {
     fn longest_run(&mut self, bytes: Location) -> Result<Run, CodeError> {
         let (longest, current) = (self.forgotten_constant(0)?, self.forgotten_constant(0)?);
         let (first, last) = (self.forgotten_constant(0)?, self.forgotten_constant(-1)?);
-        let (again, other, next, worth) = (
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-        );
+        let [again, other, next, worth] = self.code.labels();
         self.code.constant(8, 0);
         self.code.place(again);
         self.code.mov(2, 8);
@@ -106,15 +101,7 @@ impl Maker<'_, '_> {
 
     /// All digits and colons. Register 8 counts digits.
     fn groups(&mut self, to: Location, at: Location, bytes: Location, run: &Run) {
-        let (again, outside, digit, show, decimal, next, done) = (
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-        );
+        let [again, outside, digit, show, decimal, next, done] = self.code.labels();
         self.code.constant(8, 0);
         self.code.place(again);
         self.code.mov(4, 8);

@@ -68,7 +68,7 @@ impl Maker<'_, '_> {
     /// Runs code for each byte of a text up to its zero and with it: register 8 has its index, register 1 its address,
     /// register 0 the byte. `body` may lose registers 2 to 5; it is given the label of the end.
     fn each_byte(&mut self, text: Location, body: impl FnOnce(&mut Self, super::assembler::Label)) {
-        let (again, done) = (self.code.label(), self.code.label());
+        let [again, done] = self.code.labels();
         self.code.constant(8, 0);
         self.code.place(again);
         self.address(1, text);

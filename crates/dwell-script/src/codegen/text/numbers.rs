@@ -78,7 +78,7 @@ impl Maker<'_, '_> {
 
     /// The digits of register 0, from the end; register 8 becomes the index of the first.
     fn put_digits(&mut self, digits: Location, base: i32) {
-        let (again, small, done) = (self.code.label(), self.code.label(), self.code.label());
+        let [again, small, done] = self.code.labels();
         self.code.constant(8, i64::from(DIGITS) - 2);
         self.code.place(again);
         self.code.mov(1, 0);
@@ -120,7 +120,7 @@ impl Maker<'_, '_> {
             self.forgotten_constant(0)?,
         );
         self.each_byte(text, |maker, done| {
-            let (next, number, sign) = (maker.code.label(), maker.code.label(), maker.code.label());
+            let [next, number, sign] = maker.code.labels();
             maker.load_word(2, digits);
             maker.code.jump_imm(Jump::SGe, 2, 0, number);
             // Before the number: blanks, then a sign.
@@ -193,7 +193,7 @@ impl Maker<'_, '_> {
 
     /// Register 0 = the sum with its sign; a negative sum is one that was too large.
     fn with_sign(&mut self, sum: Location, negative: Location) {
-        let (fits, done) = (self.code.label(), self.code.label());
+        let [fits, done] = self.code.labels();
         self.load_word(0, sum);
         self.load_word(1, negative);
         self.code.jump_imm(Jump::SGe, 0, 0, fits);

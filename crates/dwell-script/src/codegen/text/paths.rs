@@ -64,7 +64,7 @@ impl Maker<'_, '_> {
         };
         let inside = self.forgotten_constant(0)?;
         self.each_byte(path, |maker, done| {
-            let (slash, known, next) = (maker.code.label(), maker.code.label(), maker.code.label());
+            let [slash, known, next] = maker.code.labels();
             maker.code.jump_imm(Jump::Eq, 0, 0, done);
             maker.code.jump_imm(Jump::Eq, 0, b'/'.into(), slash);
             maker.load_word(2, inside);

@@ -19,7 +19,7 @@ impl Maker<'_, '_> {
     ) -> Result<Location, CodeError> {
         let to = self.new_string()?;
         let size = self.strsize() as i32;
-        let (none, fits) = (self.code.label(), self.code.label());
+        let [none, fits] = self.code.labels();
         self.zero_string(to);
         self.load_word(4, start);
         self.code.jump_imm(Jump::SLt, 4, 0, none);
@@ -107,12 +107,7 @@ impl Maker<'_, '_> {
         self.length(text)?;
         self.load_word(1, index);
         self.load_word(2, rest);
-        let (from_start, none, all, done) = (
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-            self.code.label(),
-        );
+        let [from_start, none, all, done] = self.code.labels();
         self.code.jump_imm(Jump::SGe, 1, 0, from_start);
         self.code.alu(Alu::Add, 1, 0);
         self.code.jump_imm(Jump::SGe, 1, 0, from_start);

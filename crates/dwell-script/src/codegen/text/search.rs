@@ -77,7 +77,7 @@ impl Maker<'_, '_> {
         self.store_word(at, 0);
         self.length(text)?;
         self.load_word(1, at);
-        let (fits, fine) = (self.code.label(), self.code.label());
+        let [fits, fine] = self.code.labels();
         self.code.jump_if(Jump::SLe, 1, 0, fits);
         self.code.mov(1, 0);
         self.code.place(fits);
