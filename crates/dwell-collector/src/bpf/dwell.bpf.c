@@ -165,14 +165,14 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	u64 exec = prev->se.sum_exec_runtime;
 	i64 tail;
 
-	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
+	if (unlikely(now < t->since)) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
 	send_noted(t, prev->pid, prev->tgid, SCRATCH_SWITCH);
-	if (t->exec_unknown || window_ahead(now)) { /* what the kernel counted by its begin is not known */
+	if (unlikely(t->exec_unknown || window_ahead(now))) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
 	}
-	if (t->state != STATE_RUNNING)
+	if (unlikely(t->state != STATE_RUNNING))
 		came_unseen(t, prev, exec - t->exec_seen, clock, now);
 	begin_sums(t);
 	/* Looking for another thread to run is not this one's work any more. */
@@ -203,7 +203,7 @@ static __always_inline bool is_kept(u64 duration, u64 now)
 	u32 zero = 0;
 	struct kept *k;
 
-	if (duration < config.slice_min_ns)
+	if (!unlikely(duration >= config.slice_min_ns))
 		return false;
 	k = bpf_map_lookup_elem(&kept, &zero);
 	if (!k)
@@ -232,22 +232,22 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	u32 flags = 0;
 	bool woken;
 
-	if (now < t->since)
+	if (unlikely(now < t->since))
 		now = t->since;
-	if (t->state == STATE_RUNNING)
+	if (unlikely(t->state == STATE_RUNNING))
 		left_unseen(t, next, next->se.sum_exec_runtime - t->exec_seen, now);
-	if (window_ahead(now))
+	if (unlikely(window_ahead(now)))
 		t->exec_unknown = 1;
 	since = t->since;
 	woken = t->state == STATE_BLOCKED && t->wake + WAKING_LEAD_NS > since;
-	if (t->state == STATE_BLOCKED && !woken && !(t->marks & WAIT_CUT_AT_START))
+	if (unlikely(t->state == STATE_BLOCKED && !woken) && !(t->marks & WAIT_CUT_AT_START))
 		count(COUNTER_WAKING_NOT_SEEN, 1);
 	wake = end_stay(t, next, clock, now);
 	if (now >= t->next_cut)
 		flags |= WAIT_SAMPLED;
 	if (t->marks & WAIT_FIRST)
 		flags |= WAIT_FIRST;
-	if (flags || is_kept(now - since, now)) {
+	if (unlikely(flags || is_kept(now - since, now))) {
 		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
 			flags |= WAIT_SIGNALLED;
 		note_end(t, since, wake, now, woken, flags);
@@ -281,7 +281,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		}
 		if (!window_over(now))
 			switch_out(ctx, t, prev, sleeps, prev_state, clock, now);
-		if (prev_state & TASK_DEAD) {
+		if (unlikely(prev_state & TASK_DEAD)) {
 			t->ended = 1;
 			emit_thread(prev, t, now, !window_over(now));
 		}
@@ -298,7 +298,7 @@ int BPF_PROG(on_switched)
 	u32 zero = 0;
 	u64 *owes = bpf_map_lookup_elem(&owing, &zero);
 
-	if (!owes || !*owes)
+	if (!owes || !unlikely(*owes))
 		return 0;
 	*owes = 0;
 	task = bpf_get_current_task_btf();

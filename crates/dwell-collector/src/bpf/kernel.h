@@ -28,6 +28,9 @@ typedef _Bool bool;
 #define false 0
 #define NULL ((void *)0)
 
+/* What is seldom done is put behind what every switch does, so that this lies in fewer cache lines. */
+#define unlikely(x) __builtin_expect(!!(x), 0)
+
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,

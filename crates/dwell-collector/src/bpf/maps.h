@@ -22,7 +22,7 @@ struct site {
 	u64 ip, sp, arg0;
 	u64 blocked, runnable, max;
 	u32 count;
-	u32 install; /* 0: free */
+	u32 install; /* how often the slot was given away; 0: free */
 	u16 operation; /* FUTEX_*; then arg0 is the address of the word, and part of the key */
 	i16 nr;
 	u8 fd_kind, flags, dirty, pad;
@@ -44,9 +44,6 @@ struct ended {
 	u64 waker, waker_place;
 	char waker_comm[16];
 	u32 waker_tid;
-	u32 told; /* 0: none; else ENDED and WAIT_*, from bit 8 on the waker's kind, from bit 16 on the processor */
-#define ENDED 0x80
-#define ENDED_NAMED (1 << 12) /* waker_comm is its name */
 };
 _Static_assert(sizeof(struct ended) == 64, "a cache line");
 
@@ -61,8 +58,11 @@ struct thread {
 	u32 wait; /* number of the stay off the processor; until its adoption is complete 0 or one of these: */
 #define ADOPTION_BEGUN (~0u)
 #define ADOPTION_MET (~0u - 1) /* by a switch of the thread */
-	u32 involuntary; /* of those stays */
 	u32 version;
+	u32 told; /* of `last`, 0: nothing; else ENDED and WAIT_*, from bit 8 on the waker's kind, then the processor */
+#define ENDED 0x80
+#define ENDED_NAMED (1 << 12) /* waker_comm is its name */
+#define ENDED_CPU_SHIFT 16
 	u8 state;
 	u8 current; /* index of the site it waits at */
 	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_* */
@@ -74,14 +74,13 @@ struct thread {
 
 	u64 running, runnable, blocked;
 	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
-
+	u32 involuntary; /* stays off the processor that it did not ask for */
+	u32 cut_wait; /* the wait whose waker's stack was taken, or passed over: then `waker_place` is not 0 */
 	u64 start;
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
+
 	u64 seen[4]; /* which sites had a first-sight stack: a bit per key hash */
 	char waker_comm[16];
-
-	u32 installs;
-	u32 cut_wait; /* the wait whose waker's stack was taken, or passed over: then `waker_place` is not 0 */
 	u64 waker_place;
 	u64 woke_from; /* the places it woke others from whose stack was taken: a bit per hash */
 	struct ended last;

@@ -41,7 +41,7 @@ __noinline int cuts_until(struct thread *t, u64 now)
 
 static __always_inline void advance_cut(struct thread *t, u64 now)
 {
-	if (now >= t->next_cut)
+	if (unlikely(now >= t->next_cut))
 		cuts_until(t, now);
 }
 
@@ -201,7 +201,7 @@ __noinline int install_site(struct thread *t, const struct place *p, u64 now)
 	s->arg0 = p->arg0;
 	s->fd_kind = kind;
 	s->blocked = s->runnable = s->count = s->max = 0;
-	s->install = ++t->installs;
+	s->install++;
 
 	bit = 1ull << ((p->hash >> 40) & 63);
 	seen = &t->seen[(p->hash >> 46) & 3];

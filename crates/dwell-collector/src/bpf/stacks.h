@@ -14,7 +14,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
 	struct thread *t = task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 
-	if (!t || t->wait + 2 > 2) /* neither 0 nor one of the two marks */
+	if (!t || !unlikely(t->wait + 2 <= 2)) /* neither 0 nor one of the two marks */
 		return t;
 	__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, ADOPTION_MET);
 	return NULL;
@@ -254,7 +254,9 @@ static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct 
  * it all the same has the stack its site had last. So at most so many stacks are taken for one that is used.
  *
  * Elsewhere it spares waits that are often sampled, as they are long, what a stack would add to their waking: twice
- * the mean tells of most. Of shorter ones so few are sampled that one in a hundred wakings does not feel it. */
+ * the mean tells of most. Of shorter ones so few are sampled that one in a hundred wakings does not feel it; and who
+ * then waits for a processor, as on a busy machine, feels nothing: there only the stacks that are used are taken, which
+ * is a third of them. */
 #define OFTEN_SAMPLED 512 /* one wait in so many */
 
 static __always_inline void take_early(void *ctx, struct thread *t, struct task_struct *task, u64 now)
@@ -266,13 +268,13 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 		return;
 	if (config.stacks_after) {
 		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) ||
-		    waited < site->count * (config.period_ns / OFTEN_SAMPLED))
+		    waited < site->count * (config.period_ns / OFTEN_SAMPLED) || site->runnable > waited / 4)
 			return;
 		reach = 2 * waited;
 	} else {
 		reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * waited;
 	}
-	if (!(t->marks & WAIT_FIRST) && (t->next_cut - now) * site->count > reach)
+	if (!unlikely((t->marks & WAIT_FIRST) || (t->next_cut - now) * site->count <= reach))
 		return;
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
 	take_wait_stack(ctx, t, task, SCRATCH_SWITCH);
@@ -291,7 +293,8 @@ static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
 static __always_inline void note_end(struct thread *t, u64 since, u64 wake, u64 now, bool woken, u32 flags)
 {
 	struct ended *e = &t->last;
-	u32 told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) | bpf_get_smp_processor_id() << 16;
+	u32 told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) |
+		   bpf_get_smp_processor_id() << ENDED_CPU_SHIFT;
 
 	e->since = since;
 	e->wake = wake;
@@ -306,7 +309,7 @@ static __always_inline void note_end(struct thread *t, u64 since, u64 wake, u64 
 			__builtin_memcpy(e->waker_comm, t->waker_comm, sizeof(e->waker_comm));
 		}
 	}
-	*(volatile u32 *)&e->told = told;
+	*(volatile u32 *)&t->told = told;
 }
 
 /* The record of a wait that is over; `told`: what was said of it. */
@@ -316,7 +319,7 @@ static __always_inline void fill_wait(struct WaitRecord *r, struct thread *t, u3
 	struct ended *e = &t->last;
 
 	r->kind = RECORD_WAIT;
-	r->cpu = told >> 16;
+	r->cpu = told >> ENDED_CPU_SHIFT;
 	r->start = e->since;
 	r->wake = e->wake;
 	r->end = e->end;
@@ -344,18 +347,17 @@ static __always_inline void fill_wait(struct WaitRecord *r, struct thread *t, u3
 	}
 }
 
-/* Sends a wait that was noted, if there is one: when its thread leaves the processor, or by a sweep. Nobody waits for
- * that; at the wait's end the thread does, which for a ms had nothing in a cache. */
-__noinline int send_noted(struct thread *t, u32 tid, u32 tgid, u32 level)
+/* Sends a wait that was noted. */
+__noinline int send_last(struct thread *t, u32 tid, u32 tgid, u32 level)
 {
 	struct scratch *s;
 	struct WaitRecord *r;
 	u32 told, wait;
 
-	if (!t || !t->last.told)
+	if (!t)
 		return 0;
 	wait = *(volatile u32 *)&t->wait;
-	told = __sync_lock_test_and_set(&t->last.told, 0);
+	told = __sync_lock_test_and_set(&t->told, 0);
 	if (!told)
 		return 0;
 	s = take_scratch(level);
@@ -374,15 +376,23 @@ __noinline int send_noted(struct thread *t, u32 tid, u32 tgid, u32 level)
 	return 0;
 }
 
+/* When its thread leaves the processor, or by a sweep. Nobody waits for that; at the wait's end the thread does, which
+ * for a ms had nothing in a cache. */
+static __always_inline void send_noted(struct thread *t, u32 tid, u32 tgid, u32 level)
+{
+	if (unlikely(t->told))
+		send_last(t, tid, tgid, level);
+}
+
 /* Sends the wait that was noted with its kernel stack, where the thread still stands. */
 static __always_inline void send_with_stack(struct thread *t, struct task_struct *task)
 {
 	struct scratch *s = take_scratch(SCRATCH_SWITCH);
-	u32 told = t->last.told;
+	u32 told = t->told;
 	struct WaitRecord *r;
 	long n;
 
-	t->last.told = 0;
+	t->told = 0;
 	if (!s)
 		return;
 	r = (void *)s->head;
@@ -498,13 +508,13 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
 		  (now >= t->next_cut || (t->marks & WAIT_FIRST)) && !(irq && !own && is_sleep(site->nr));
-	if (sampled && (!irq || own))
+	if (unlikely(sampled) && (!irq || own))
 		waker = thread_of(task);
 	if (waker) {
 		place = waking_place(regs, site);
 		passed = passes_over(waker, place, t);
 	}
-	if (!passed && (sampled || (closely && own)))
+	if (unlikely(!passed && (sampled || (closely && own))))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
 		n = kernel_stack(ctx, s);
@@ -515,13 +525,13 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 	t->waker_tid = task->pid;
 	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
 	t->waker_named = closely;
-	if (closely)
+	if (unlikely(closely))
 		bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
 	if (passed) {
 		t->cut_wait = t->wait;
 		t->waker_place = irq ? 0 : place;
 	}
-	if (!s)
+	if (!unlikely(s))
 		return;
 	if (sampled) {
 		t->cut_wait = t->wait;

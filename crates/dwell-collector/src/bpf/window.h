@@ -11,9 +11,9 @@ struct {
 /* An instant, or the edge of the window that is nearer to it. */
 static __always_inline u64 in_window(u64 time)
 {
-	if (time > window.end)
+	if (unlikely(time > window.end))
 		return window.end;
-	return time < window.start ? window.start : time;
+	return unlikely(time < window.start) ? window.start : time;
 }
 
 static __always_inline u64 window_now(void)
@@ -56,10 +56,10 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
 	u64 age, ns, more;
 
-	if (!offset || !clock || (!offset->compared && !sleeps))
+	if (unlikely(!offset || !clock || (!offset->compared && !sleeps)))
 		return window_now();
 	age = clock - offset->compared;
-	if (age >= COMPARE_NS && (sleeps || age >= STALE_NS)) {
+	if (unlikely(age >= COMPARE_NS && (sleeps || age >= STALE_NS))) {
 		ns = bpf_ktime_get_boot_ns() - clock;
 		more = age >> DRIFT_SHIFT;
 		if (offset->compared && ns - offset->ns > more && ns - offset->ns < JUMP_NS)
