@@ -191,8 +191,9 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	take_early(ctx, t, prev, now);
 }
 
-/* A waking may be noted before its sleep has begun: the thread was on its way. */
-#define WAKING_LEAD_NS 2000
+/* A waking may be noted before its sleep has begun: the thread was on its way. That much before, as the waker may be
+ * held up in between: by an interrupt, by its host, by the stack that we take of it. */
+#define WAKING_LEAD_NS 100000
 
 #define KEPT_SPAN_NS 100000000ull
 
@@ -255,6 +256,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 			send_with_stack(t, next);
 	}
 	t->marks = 0;
+	t->wake = 0; /* that waking has ended its sleep, and no other */
 	t->state = STATE_RUNNING;
 	advance_cut(t, now);
 }
