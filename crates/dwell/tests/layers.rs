@@ -16,6 +16,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-patch", 1),
     ("dwell-maps", 0),
     ("dwell-analysis", 1),
+    ("dwell-booster", 1),
     ("dwell-spin", 1),
     ("dwell-script", 1),
     ("dwell-debuginfo", 2),

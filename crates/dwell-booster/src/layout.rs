@@ -1,0 +1,137 @@
+//! Where everything goes: modules keep their inner layout, one behind the other.
+use crate::closure::Closure;
+use crate::selection::Verdict;
+
+/// Addresses of the merged image. The program's stay what they are; a library's grow by its base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    /// First page of the image: 0, or where a program at fixed addresses begins.
+    pub start: u64,
+    /// What is added to a module's stated addresses; none for those that are not merged.
+    pub bases: Vec<Option<u64>>,
+    /// First page behind all modules, where the tables made for the whole go.
+    pub end: u64,
+    /// Whether the image is loaded where it says, so that addresses are final.
+    pub fixed: bool,
+    pub tls: TlsLayout,
+}
+
+/// The thread-local blocks as one. Offsets are from the beginning of the block; the thread pointer is
+/// its end, and the program's part comes last, so that distances in its code stay right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TlsLayout {
+    pub offsets: Vec<Option<u64>>,
+    /// A multiple of `align`; 0 when no module has thread-local variables.
+    pub size: u64,
+    pub align: u64,
+    /// Bytes that come from the file.
+    pub file_size: u64,
+}
+
+/// Loaded ranges of all modules: readers, ours among them, accept 128 program headers, and 11 are for
+/// what is added.
+const MAX_LOADS: usize = 128 - 11;
+/// Code reaches all of the image by 32-bit distances.
+const MAX_IMAGE: u64 = 1 << 31;
+
+impl Layout {
+    pub(crate) fn of(closure: &Closure<'_>, verdicts: &[Verdict]) -> Result<Self, &'static str> {
+        let program = &closure.modules[0];
+        let start = program.start();
+        let mut end = program.end();
+        let mut bases = vec![Some(0)];
+        for (module, verdict) in closure.modules.iter().zip(verdicts).skip(1) {
+            if !verdict.is_merged() {
+                bases.push(None);
+                continue;
+            }
+            let first = module.start();
+            let base = (end.max(first) - first).next_multiple_of(module.align());
+            end = base + module.end();
+            if end - start > MAX_IMAGE {
+                return Err("all of it together is larger than 2 GiB");
+            }
+            bases.push(Some(base));
+        }
+        let merged = closure.modules.iter().zip(&bases);
+        let merged = merged.filter(|(_, base)| base.is_some());
+        if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
+            return Err("it would have more than 128 program headers; merge fewer libraries");
+        }
+        Ok(Layout {
+            start,
+            tls: tls_layout(closure, &bases),
+            bases,
+            end,
+            fixed: program.is_fixed(),
+        })
+    }
+
+    /// The merged modules with their bases, the program first.
+    pub(crate) fn merged(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
+        let bases = self.bases.iter().enumerate();
+        bases.filter_map(|(index, base)| Some((index, (*base)?)))
+    }
+
+    /// Where the thread-local block's initial image is.
+    pub(crate) fn tls_image(&self) -> u64 {
+        self.end
+    }
+}
+
+fn tls_layout(closure: &Closure<'_>, bases: &[Option<u64>]) -> TlsLayout {
+    let mut tls = TlsLayout {
+        offsets: vec![None; bases.len()],
+        align: 1,
+        ..TlsLayout::default()
+    };
+    let merged = |index: &usize| bases[*index].is_some();
+    let blocks = (0..bases.len())
+        .filter(merged)
+        .filter_map(|i| Some((i, closure.modules[i].tls?)));
+    let blocks: Vec<_> = blocks.collect();
+    let mut end = 0u64;
+    for &(index, block) in blocks.iter().filter(|(index, _)| *index != 0) {
+        let offset = congruent(end, block.stated, block.align);
+        tls.offsets[index] = Some(offset);
+        tls.align = tls.align.max(block.align);
+        end = offset + block.mem_size;
+        tls.file_size = offset + block.file_size;
+    }
+    let program = blocks.iter().find(|(index, _)| *index == 0);
+    if let Some((_, block)) = program {
+        tls.align = tls.align.max(block.align);
+        // The distance from the block's begin to the thread pointer, as the linker computed it.
+        let reach = (block.stated + block.mem_size).next_multiple_of(block.align) - block.stated;
+        tls.size = (end + reach).next_multiple_of(tls.align);
+        tls.offsets[0] = Some(tls.size - reach);
+        tls.file_size = tls.size - reach + block.file_size;
+    } else {
+        tls.size = end.next_multiple_of(tls.align);
+    }
+    tls
+}
+
+/// The first number from `least` on that is as far from a multiple of `align` as `stated` is.
+fn congruent(least: u64, stated: u64, align: u64) -> u64 {
+    let rest = stated % align;
+    let candidate = least - least % align + rest;
+    if candidate >= least {
+        candidate
+    } else {
+        candidate + align
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn congruent_numbers() {
+        assert_eq!(congruent(0, 0, 16), 0);
+        assert_eq!(congruent(1, 0x20, 16), 16);
+        assert_eq!(congruent(17, 0x28, 16), 24);
+        assert_eq!(congruent(25, 0x28, 16), 40);
+    }
+}

@@ -1,0 +1,56 @@
+//! Merges a stock program with its shared libraries into one ELF file that starts faster.
+//!
+//! Bytes in, bytes out: nothing here opens a file, runs a program or contains unsafe code. What cannot
+//! be done safely is refused by name ([`Refusal`]); what is made is examined before it is given out.
+//!
+//! - [`collect`] finds a program's libraries in the loader's order, through a function that gives the
+//!   bytes of a path.
+//! - [`plan`] tells what would be merged, what stays, and what the loader would be spared.
+//! - [`build`] makes the merged file.
+//!
+//! Addresses: a *stated* address is the one in an input file; an *image* address is where the same
+//! byte is in the merged file (stated + the module's base). The loader adds its bias to the latter.
+#![forbid(unsafe_code)]
+
+mod cache;
+mod closure;
+mod error;
+mod layout;
+mod merge;
+mod module;
+mod plan;
+mod scope;
+mod search;
+mod selection;
+mod values;
+
+pub use cache::LoaderCache;
+pub use closure::collect;
+pub use error::Refusal;
+pub use merge::{Built, build};
+pub use plan::{Library, Plan, RelocationCount, plan};
+
+use std::collections::{BTreeSet, HashMap};
+
+/// Bytes of a page on x86-64.
+const PAGE: u64 = 4096;
+
+/// A program and the files of everything it needs.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// Path of the program.
+    pub program: String,
+    /// Path and bytes: the program first, then the libraries in the loader's order.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Index into `files` of what each needed name was found to be.
+    pub found: HashMap<String, usize>,
+}
+
+/// What is wanted.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Merge only these (by `DT_SONAME`); all that can be merged when not given.
+    pub libs: Option<Vec<String>>,
+    /// Paths of libraries that must stay, since something checks their files.
+    pub keep: BTreeSet<String>,
+}

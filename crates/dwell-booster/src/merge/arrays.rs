@@ -1,0 +1,63 @@
+//! Constructors and destructors of all modules, in the loader's order.
+use crate::closure::Closure;
+use crate::layout::Layout;
+use crate::module::{Array, Module};
+use crate::values::{Value, Values};
+
+/// Functions to call, by what their places hold.
+#[derive(Debug, Default)]
+pub(crate) struct Arrays {
+    pub preinit: Vec<Value>,
+    /// In calling order.
+    pub init: Vec<Value>,
+    /// In the order of `DT_FINI_ARRAY`, which is called from its end.
+    pub fini: Vec<Value>,
+}
+
+impl Arrays {
+    pub(crate) fn of(closure: &Closure<'_>, layout: &Layout, values: &Values) -> Self {
+        let order = closure.init_order();
+        let merged = order.iter().filter_map(|&i| Some((i, layout.bases[i]?)));
+        let merged: Vec<(usize, u64)> = merged.collect();
+        let mut arrays = Arrays::default();
+        for &(index, base) in &merged {
+            let module = &closure.modules[index];
+            let one = module.dynamic.init.filter(|&at| at != 0);
+            arrays.init.extend(one.map(|at| Value::Image(at + base)));
+            arrays
+                .init
+                .extend(list(module, base, module.dynamic.init_array, values));
+        }
+        for &(index, base) in &merged {
+            let module = &closure.modules[index];
+            let one = module.dynamic.fini.filter(|&at| at != 0);
+            arrays.fini.extend(one.map(|at| Value::Image(at + base)));
+            arrays
+                .fini
+                .extend(list(module, base, module.dynamic.fini_array, values));
+        }
+        let program = &closure.modules[0];
+        arrays.preinit = list(program, 0, program.dynamic.preinit_array, values);
+        arrays
+    }
+}
+
+/// Most functions per array; a browser has some 3000.
+const MAX_FUNCTIONS: u64 = 1 << 17;
+
+/// What an array of a module holds after relocation. 0 and -1 mark no function.
+fn list(module: &Module<'_>, base: u64, array: Array, values: &Values) -> Vec<Value> {
+    let places = (0..(array.size / 8).min(MAX_FUNCTIONS)).map(|i| array.stated.wrapping_add(8 * i));
+    let held = places.map(|stated| {
+        let value = values.places.get(&stated.wrapping_add(base)).copied();
+        // A program at fixed addresses has them without relocation.
+        value.unwrap_or_else(|| Value::Image(module.word(stated)))
+    });
+    held.filter(|v| {
+        !matches!(
+            v,
+            Value::Image(0 | u64::MAX) | Value::Constant(0 | u64::MAX)
+        )
+    })
+    .collect()
+}

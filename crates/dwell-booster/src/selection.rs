@@ -1,0 +1,189 @@
+//! Which libraries are merged, and why the others stay.
+use crate::closure::Closure;
+use crate::module::{Module, relocations};
+use crate::{Options, Refusal};
+use object::elf;
+
+/// The verdict on a module of the closure.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Merged,
+    /// It stays a library of its own; the text says why.
+    Kept(String),
+}
+
+impl Verdict {
+    pub(crate) fn is_merged(&self) -> bool {
+        *self == Verdict::Merged
+    }
+}
+
+/// glibc's own libraries, which belong to its loader and to each other.
+const GLIBC: [&str; 14] = [
+    "ld-linux-x86-64.so.2",
+    "libBrokenLocale.so.1",
+    "libanl.so.1",
+    "libc.so.6",
+    "libc_malloc_debug.so.0",
+    "libdl.so.2",
+    "libm.so.6",
+    "libmvec.so.1",
+    "libnsl.so.1",
+    "libpthread.so.0",
+    "libresolv.so.2",
+    "librt.so.1",
+    "libthread_db.so.1",
+    "libutil.so.1",
+];
+
+/// Relocation types that can be resolved ahead of time.
+const KNOWN: [u32; 11] = [
+    elf::R_X86_64_NONE.0,
+    elf::R_X86_64_64.0,
+    elf::R_X86_64_COPY.0,
+    elf::R_X86_64_GLOB_DAT.0,
+    elf::R_X86_64_JUMP_SLOT.0,
+    elf::R_X86_64_RELATIVE.0,
+    elf::R_X86_64_DTPMOD64.0,
+    elf::R_X86_64_DTPOFF64.0,
+    elf::R_X86_64_TPOFF64.0,
+    elf::R_X86_64_TLSDESC.0,
+    elf::R_X86_64_IRELATIVE.0,
+];
+
+/// Refuses what cannot be done for the program; decides for each library.
+pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Verdict>, Refusal> {
+    let program = &closure.modules[0];
+    check_program(program)?;
+    let mut verdicts = vec![Verdict::Merged];
+    for module in &closure.modules[1..] {
+        verdicts.push(verdict(module, options));
+    }
+    keep_what_kept_ones_need(closure, &mut verdicts);
+    if verdicts.iter().filter(|v| v.is_merged()).count() < 2 {
+        return Err(Refusal::Nothing {
+            path: program.path.clone(),
+        });
+    }
+    Ok(verdicts)
+}
+
+fn check_program(program: &Module<'_>) -> Result<(), Refusal> {
+    let path = || program.path.clone();
+    if program.elf.is_go() {
+        return Err(Refusal::Go { path: path() });
+    }
+    let Some(loader) = program.elf.interp() else {
+        return Err(
+            match program.elf.is_executable() && program.dynamic.needed.is_empty() {
+                true => Refusal::Static { path: path() },
+                false => Refusal::Library { path: path() },
+            },
+        );
+    };
+    let loader = String::from_utf8_lossy(loader).into_owned();
+    if !loader.ends_with("/ld-linux-x86-64.so.2") {
+        return Err(Refusal::Loader {
+            path: path(),
+            loader,
+        });
+    }
+    if !program.elf.is_executable() {
+        return Err(Refusal::Library { path: path() });
+    }
+    unmergeable(program)?;
+    if starts_itself(program) {
+        let why = "it was linked against glibc older than 2.34, and calls its constructors itself";
+        return Err(Refusal::unsupported(&program.path, why));
+    }
+    Ok(())
+}
+
+/// Whether its own code, not libc's, calls the constructors.
+fn starts_itself(program: &Module<'_>) -> bool {
+    let mut symbols = program.symbols.iter();
+    symbols.any(|(index, s)| {
+        let version = program.versions.of(index);
+        s.name == b"__libc_start_main" && version.is_some_and(|v| v.name == "GLIBC_2.2.5")
+    })
+}
+
+fn verdict(module: &Module<'_>, options: &Options) -> Verdict {
+    if GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_") {
+        return Verdict::Kept("part of glibc".into());
+    }
+    if let Some(wanted) = &options.libs
+        && !wanted.contains(&module.name)
+    {
+        return Verdict::Kept("not among --libs".into());
+    }
+    if options.keep.contains(&module.path) {
+        return Verdict::Kept("its file is checked by a checksum beside it".into());
+    }
+    match unmergeable(module) {
+        Ok(()) => Verdict::Merged,
+        Err(refusal) => Verdict::Kept(refusal.to_string()),
+    }
+}
+
+/// What forbids merging a module, the program or a library.
+fn unmergeable(module: &Module<'_>) -> Result<(), Refusal> {
+    let path = module.path.as_str();
+    if module.dynamic.text_relocations {
+        return Err(Refusal::TextRelocations { path: path.into() });
+    }
+    if let Some(why) = module.dynamic.odd {
+        return Err(Refusal::unsupported(path, why));
+    }
+    if module.exec_stack {
+        return Err(Refusal::unsupported(path, "it wants an executable stack"));
+    }
+    let is_library = !module.elf.is_executable();
+    let searches = module.dynamic.runpath.is_some() || module.dynamic.rpath.is_some();
+    if is_library && searches && imports(module, b"dlopen") {
+        let why = "it loads plugins from folders named in the library (DT_RUNPATH)";
+        return Err(Refusal::unsupported(path, why));
+    }
+    let found = relocations(module).map_err(|why| Refusal::damaged(path, why))?;
+    for r in &found {
+        let why = if !KNOWN.contains(&r.kind) {
+            "unknown"
+        } else if r.kind != elf::R_X86_64_NONE.0 && !module.writable(r.stated, 8) {
+            "its place cannot be written"
+        } else {
+            continue;
+        };
+        return Err(Refusal::Relocation {
+            path: path.into(),
+            kind: r.kind,
+            stated: r.stated,
+            why: why.into(),
+        });
+    }
+    Ok(())
+}
+
+/// Whether the module takes a symbol from elsewhere.
+pub(crate) fn imports(module: &Module<'_>, name: &[u8]) -> bool {
+    let mut symbols = module.symbols.iter();
+    symbols.any(|(_, s)| s.is_undefined() && s.name == name)
+}
+
+/// A kept library would load a second copy of what it needs.
+fn keep_what_kept_ones_need(closure: &Closure<'_>, verdicts: &mut [Verdict]) {
+    let kept = |v: &[Verdict]| {
+        (1..v.len())
+            .filter(|&i| !v[i].is_merged())
+            .collect::<Vec<_>>()
+    };
+    let mut open = kept(verdicts);
+    while let Some(index) = open.pop() {
+        for &need in &closure.needs[index] {
+            if need != 0 && verdicts[need].is_merged() {
+                let who = &closure.modules[index].name;
+                verdicts[need] = Verdict::Kept(format!("needed by {who}, which stays"));
+                open.push(need);
+            }
+        }
+    }
+}

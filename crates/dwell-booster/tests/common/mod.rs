@@ -1,0 +1,96 @@
+//! Reads real programs, merges them, and runs both.
+#![allow(dead_code)]
+
+use dwell_booster::{Built, Inputs, LoaderCache, Options, Refusal, build, collect};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder that is removed at the end.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("dwell-booster-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a temporary folder");
+        Folder(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub fn cache() -> LoaderCache {
+    LoaderCache::parse(&fs::read("/etc/ld.so.cache").unwrap_or_default())
+}
+
+/// A program and its libraries.
+pub fn inputs(program: &Path) -> Inputs {
+    let data = fs::read(program).expect("the program can be read");
+    let path = program.to_str().expect("a path in UTF-8");
+    collect(path, data, &cache(), |p| fs::read(p).ok())
+}
+
+/// Merges `program` into the folder, under the program's own name.
+pub fn merge(folder: &Folder, program: &Path) -> Result<(PathBuf, Built), Refusal> {
+    merge_with(folder, program, &Options::default())
+}
+
+pub fn merge_with(
+    folder: &Folder,
+    program: &Path,
+    options: &Options,
+) -> Result<(PathBuf, Built), Refusal> {
+    let built = build(&inputs(program), options)?;
+    let to = folder.file("boosted");
+    fs::create_dir_all(&to).expect("a folder");
+    let to = to.join(program.file_name().expect("a file"));
+    fs::write(&to, &built.bytes).expect("the merged file is written");
+    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("made executable");
+    Ok((to, built))
+}
+
+pub fn run(program: &Path, args: &[&str]) -> Output {
+    Command::new(program)
+        .args(args)
+        .env("LC_ALL", "C.UTF-8")
+        .output()
+        .unwrap_or_else(|e| panic!("{} runs: {e}", program.display()))
+}
+
+/// Compiles with gcc or g++ in the folder.
+pub fn compile(folder: &Folder, compiler: &str, args: &[&str]) {
+    let output = Command::new(compiler)
+        .args(args)
+        .current_dir(&folder.0)
+        .output()
+        .expect("the compiler runs");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{compiler} {args:?}: {message}");
+}
+
+/// Both must print the same and end the same way.
+pub fn same(stock: &Path, merged: &Path, args: &[&str]) -> Output {
+    let (old, new) = (run(stock, args), run(merged, args));
+    let text = |o: &Output| {
+        let all = [&o.stdout[..], &o.stderr[..]].concat();
+        // Messages name the program by the path it was called by.
+        String::from_utf8_lossy(&all).replace(
+            merged.to_str().expect("UTF-8"),
+            stock.to_str().expect("UTF-8"),
+        )
+    };
+    assert_eq!(text(&old), text(&new), "{} {args:?}", stock.display());
+    assert_eq!(old.status, new.status, "{} {args:?}", stock.display());
+    new
+}
