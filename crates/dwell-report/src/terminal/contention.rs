@@ -1,6 +1,6 @@
 //! What happened on locks while somebody waited, and one lock over time.
 use super::Style;
-use super::locks::add_frames;
+use super::locks::{add_frames, name};
 use super::paint::{Page, right};
 use crate::answer::{ContendedLock, Frame, LockHolder, LockTimeline};
 use crate::human;
@@ -74,7 +74,7 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         right(&held(hold.max_ns), 8),
     );
     let room = page.width.saturating_sub(COLUMNS);
-    let name = |page: &Page, room| page.state(LOCK, &shorten(&lock.name, room));
+    let name = |page: &Page, room| page.state(LOCK, &name(&lock.name, room));
     if room >= lock.name.width().min(16) {
         page.line(format!("{numbers}  {}", name(page, room)));
     } else {
@@ -93,8 +93,8 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
     }
     for away in lock.away.iter().filter(|a| a.share >= AWAY).take(HOLDERS) {
         let what = match &away.reason {
-            Some(reason) => format!("of the holds blocked ({reason}):"),
-            None => "of the holds without a processor:".to_owned(),
+            Some(reason) => format!("of the time held blocked ({reason}):"),
+            None => "of the time held waiting for a CPU:".to_owned(),
         };
         let share = human::share(away.share);
         add_party(page, &share, &what, &away.group, &away.frames);
@@ -119,7 +119,9 @@ fn facts(lock: &ContendedLock) -> Vec<String> {
     }
     if lock.unclaimed_ns > 0 {
         let share = human::percent(lock.unclaimed_ns, lock.wait.sum_ns);
-        facts.push(format!("{share} of the waiting charged to no hold"));
+        facts.push(format!(
+            "for {share} of the waiting nobody is known to have held it"
+        ));
     }
     let convoys = &lock.convoys;
     if convoys.dominate {

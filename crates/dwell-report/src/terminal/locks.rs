@@ -194,7 +194,7 @@ fn add_uses(page: &mut Page, answer: &LocksAnswer) {
         human::duration(of("idle")),
     );
     text.push_str(&format!(
-        ", {} for work or a time",
+        ", {} for work up to a time limit",
         human::duration(of("timed"))
     ));
     if of("unknown") > 0 {
@@ -263,7 +263,7 @@ fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
                 (lock.mean_ns, lock.max_ns)
             ),
             if tells { counts(lock) } else { String::new() },
-            page.state(LOCK, &name(lock, room)),
+            page.state(LOCK, &name(&lock.name, room)),
             page.dim(&kind),
         );
         page.line(line);
@@ -277,16 +277,17 @@ fn counts(lock: &LockAnswer) -> String {
     right(&acquired, 10) + &right(&share, 9)
 }
 
-/// A lock on the heap keeps its address where there is room for that and for who wants it.
-fn name(lock: &LockAnswer, room: usize) -> String {
-    match lock.name.split_once(" in ") {
-        Some((address, caller)) if address.starts_with("0x") => {
-            match room.checked_sub(address.len() + 4) {
-                Some(left) if left >= NAME => format!("{address} in {}", shorten(caller, left)),
-                _ => shorten(caller, room),
-            }
-        }
-        _ => shorten(&lock.name, room),
+/// The name of a lock in at most so many columns. One on the heap is told by its address and by who wants it: where there
+/// is no room for both by the latter, but for code without a name, which many locks have in common.
+pub(super) fn name(name: &str, room: usize) -> String {
+    let Some((address, caller)) = name.split_once(" in ").filter(|_| name.starts_with("0x")) else {
+        return shorten(name, room);
+    };
+    let number = address.split(' ').next().unwrap_or(address);
+    match room.checked_sub(address.len() + 4) {
+        Some(left) if left >= NAME => format!("{address} in {}", shorten(caller, left)),
+        _ if caller.starts_with('[') => shorten(number, room),
+        _ => shorten(caller, room),
     }
 }
 
@@ -335,7 +336,7 @@ fn add_lock(page: &mut Page, lock: &LockAnswer) {
     page.line("");
     let kind = kind(lock);
     let room = page.width - 2 - kind.width().min(page.width / 2);
-    let name = page.bold(&name(lock, room));
+    let name = page.bold(&name(&lock.name, room));
     let kind = page.dim(&kind);
     page.line(format!("{name}  {kind}"));
     page.wrapped(&facts(lock), 2, 2);
