@@ -1,6 +1,6 @@
 //! What happened on locks while somebody waited, and one lock over time.
 use super::Style;
-use super::locks::{add_frames, name};
+use super::locks::{add_frames, alike, name};
 use super::paint::{Page, right};
 use crate::answer::{ContendedLock, Frame, LockHolder, LockTimeline};
 use crate::human;
@@ -23,6 +23,8 @@ const PARTY: usize = 9;
 const OWNERS: usize = 26;
 /// Columns before the name of a lock.
 const COLUMNS: usize = 62;
+/// Columns of the function in which a lock was acquired.
+const FUNCTION: usize = 40;
 /// Columns before a timeline's parts.
 const MARGIN: usize = 7;
 
@@ -81,7 +83,7 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         page.line(numbers);
         page.line(format!("         {}", name(page, page.width - 9)));
     }
-    for waiter in lock.waiters.iter().take(WAITERS) {
+    for waiter in alike(page, &lock.waiters, PARTY + 8).iter().take(WAITERS) {
         let waited: u64 = lock.waiters.iter().map(|w| w.waited_ns).sum();
         let share = human::percent(waiter.waited_ns, waited);
         add_party(page, &share, "waited:", &waiter.group, &waiter.frames);
@@ -144,7 +146,7 @@ fn add_party(page: &mut Page, share: &str, what: &str, who: &str, frames: &[Fram
 fn told(holder: &LockHolder) -> String {
     let group = holder.group.as_deref().unwrap_or("nobody known");
     match &holder.function {
-        Some(function) => format!("{group} in {function}"),
+        Some(function) => format!("{group} in {}", shorten(function, FUNCTION)),
         None => group.to_owned(),
     }
 }
