@@ -3,10 +3,13 @@ use crate::blocks::{Event, What};
 use crate::clock::Clock;
 use crate::totals::Kind;
 use dwell_agent::locks::layout::{
-    EVENT_WORDS, EVENTS, Event as Slot, KIND_SHIFT, Totals, lock_of, seal_of, what,
+    BLOCKS, EVENT_WORDS, EVENTS, Event as Slot, HELD, KIND_SHIFT, NO_NUMBER, Totals, lock_of,
+    seal_of, what,
 };
+use std::collections::HashSet;
 use std::io;
 use std::mem::{offset_of, size_of};
+use std::ops::Range;
 
 /// What was read, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,8 @@ pub(crate) struct Reader {
     clock: Clock,
     /// What has been read but may be followed by something older, with its time in ticks.
     kept: Vec<Words>,
+    /// Acquisitions of mutexes that were held for so long that they were handed over before they were written.
+    early: HashSet<Words>,
     /// When it was read last, in ticks.
     read: u64,
 }
@@ -42,6 +47,7 @@ impl Reader {
             read: clock.look(),
             clock,
             kept: Vec::new(),
+            early: HashSet::new(),
         }
     }
 
@@ -49,7 +55,7 @@ impl Reader {
     pub fn drain(&mut self, memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>) -> Drained {
         let until = self.read;
         self.read = self.clock.look();
-        let drained = self.read(memory);
+        let drained = self.read(until, memory);
         self.hand_over(until, drained)
     }
 
@@ -58,7 +64,7 @@ impl Reader {
         &mut self,
         memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>,
     ) -> Drained {
-        let mut drained = self.read(memory);
+        let mut drained = self.read(u64::MAX, memory);
         let unfinished = self
             .sources
             .iter_mut()
@@ -68,14 +74,50 @@ impl Reader {
         self.hand_over(now, drained)
     }
 
-    fn read(&mut self, memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>) -> Drained {
+    fn read(
+        &mut self,
+        until: u64,
+        memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>,
+    ) -> Drained {
         let mut drained = Drained::default();
-        for (state, source) in self.sources.iter_mut().enumerate() {
+        for state in 0..self.sources.len() {
             // A process that has ended and took its memory along has nothing to tell.
             let read = |offset: usize, bytes: &mut [u8]| memory(state, offset, bytes);
-            let _ = source.drain(read, &mut self.kept, &mut drained);
+            // First: what is not noted any more is an event by then.
+            let noted = noted(read).unwrap_or_default();
+            let first = self.kept.len();
+            let _ = self.sources[state].drain(read, &mut self.kept, &mut drained);
+            let new = first..self.kept.len();
+            let early = self.hurry(noted.into_iter().filter(|w| w[0] <= until));
+            let again = self.forget_early(new);
+            drained.written = (drained.written + early).saturating_sub(again);
         }
         drained
+    }
+
+    /// Drops those of these events that were handed over when they were only noted; returns how many.
+    fn forget_early(&mut self, new: Range<usize>) -> u64 {
+        let before = self.kept.len();
+        if !self.early.is_empty() {
+            let rest = self.kept.split_off(new.end);
+            let new = self.kept.split_off(new.start);
+            let early = &mut self.early;
+            self.kept
+                .extend(new.into_iter().filter(|w| !early.remove(w)));
+            self.kept.extend(rest);
+        }
+        (before - self.kept.len()) as u64
+    }
+
+    /// Takes in what is noted only, as it is time to hand it over; returns how many.
+    fn hurry(&mut self, noted: impl Iterator<Item = Words>) -> u64 {
+        let before = self.kept.len();
+        for words in noted {
+            if !self.kept.contains(&words) && self.early.insert(words) {
+                self.kept.push(words);
+            }
+        }
+        (self.kept.len() - before) as u64
     }
 
     fn hand_over(&mut self, until: u64, mut drained: Drained) -> Drained {
@@ -88,6 +130,22 @@ impl Reader {
         drained.until_ns = self.clock.ns(until);
         drained
     }
+}
+
+/// How the mutexes were acquired that threads hold after a wait.
+fn noted(read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<Words>> {
+    const BLOCK: usize = HELD * size_of::<Slot>();
+    let mut taken = [0; BLOCKS * 8];
+    read(offset_of!(Totals, taken), &mut taken)?;
+    let (taken, _) = taken.as_chunks::<8>();
+    let mut found = Vec::new();
+    for (block, _) in taken.iter().enumerate().filter(|(_, t)| **t != [0; 8]) {
+        let mut bytes = [0; BLOCK];
+        read(offset_of!(Totals, acquired) + block * BLOCK, &mut bytes)?;
+        let (slots, _) = bytes.as_chunks::<{ size_of::<Slot>() }>();
+        found.extend(slots.iter().filter_map(|slot| whole(NO_NUMBER, slot)));
+    }
+    Ok(found)
 }
 
 /// The events of one state.
@@ -205,8 +263,19 @@ mod tests {
         }
 
         fn write(&self, number: u64, time: u64) {
+            self.write_at(place_of(number), number, time);
+        }
+
+        /// In the first place of a block.
+        fn note(&self, block: usize, time: u64) {
+            let taken = offset_of!(Totals, taken) + block * 8;
+            self.0.borrow_mut()[taken] = 1;
+            let at = offset_of!(Totals, acquired) + block * HELD * size_of::<Slot>();
+            self.write_at(at, NO_NUMBER, time);
+        }
+
+        fn write_at(&self, at: usize, number: u64, time: u64) {
             let words = [time, 0, 0x1000, 5 | what::RELEASED << KIND_SHIFT, 7];
-            let at = place_of(number);
             let all = std::iter::once(seal_of(number, &words)).chain(words);
             let bytes: Vec<u8> = all.flat_map(u64::to_le_bytes).collect();
             self.0.borrow_mut()[at..at + bytes.len()].copy_from_slice(&bytes);
@@ -236,6 +305,27 @@ mod tests {
         let event = last.events[0];
         assert_eq!((event.lock, event.thread, event.caller), (0x1000, 7, 5));
         assert_eq!(event.what, What::Released);
+    }
+
+    /// An acquisition is told with the release, but not later than it is needed, and once.
+    #[test]
+    fn what_is_only_noted_is_handed_over_in_time() {
+        let memory = Memory::new();
+        let mut reader = Reader::new(1);
+        let now = reader.clock.look();
+        memory.note(3, now);
+        let read = |reader: &mut Reader| reader.drain(|s, o, b| memory.read(s, o, b));
+        assert_eq!(read(&mut reader).events.len(), 0);
+        let second = read(&mut reader);
+        assert_eq!((second.events.len(), second.written), (1, 1));
+        assert_eq!(second.events[0].what, What::Released);
+        let third = read(&mut reader);
+        assert_eq!((third.events.len(), third.written), (0, 0));
+        memory.write(0, now);
+        memory.write(1, now + 1);
+        memory.begin(2);
+        let last = reader.finish(|s, o, b| memory.read(s, o, b));
+        assert_eq!((last.events.len(), last.written, last.lost), (1, 1, 0));
     }
 
     #[test]

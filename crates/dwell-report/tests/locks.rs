@@ -225,7 +225,7 @@ fn contended_blocks_are_told_of() {
         "350 µs",
         "150 µs",
         "held by",
-        "14.3 % of the waiting charged to no hold",
+        "for 14.3 % of the waiting nobody is known to have held it",
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
@@ -466,14 +466,14 @@ fn waiters_owners_and_what_they_did_are_told() {
     for wanted in [
         "100.0 % waited: searchd/worker lookup",
         "90.0 % held by searchd/loader in reload reload ← load_loop",
-        "75.0 % of the holds blocked (io): searchd/loader",
-        "12.5 % of the holds without a processor: searchd/loader",
+        "75.0 % of the time held blocked (io): searchd/loader",
+        "12.5 % of the time held waiting for a CPU: searchd/loader",
         "50.0 % priority inversion: nice 0 waited, searchd/loader (nice 19) held it",
         "a convoy: from waiter to waiter 120 times without getting free, 3.00 ms long",
     ] {
         assert!(words.contains(wanted), "{wanted}: {text}");
     }
-    assert_eq!(words.matches("without a processor").count(), 1);
+    assert_eq!(words.matches("waiting for a CPU").count(), 1);
     told(&answer, 60);
     let back: LocksAnswer = serde_json::from_str(&json::render_locks(&answer)).unwrap();
     assert_eq!(back.contended, answer.contended);

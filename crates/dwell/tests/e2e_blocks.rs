@@ -267,7 +267,10 @@ fn readers_and_writers_of(program: &str, names_owner: bool) {
     assert_eq!(blamed(1) + blamed(2), claimed(3));
     assert!(blamed(1) > claimed(3) / 4 && blamed(2) > claimed(3) / 4);
     assert_eq!(blamed(3), 0);
-    let lock = |kind: &str| tables.locks.iter().find(|l| l.kind == kind);
+    // musl itself has a read-write lock, which it takes to make threads.
+    let address = address(&answer);
+    let is_it = |l: &&LockRow, kind: &str| l.kind == kind && l.address == address;
+    let lock = |kind: &str| tables.locks.iter().find(|l| is_it(l, kind));
     let counts = |kind| lock(kind).map(|l| (l.acquired, l.contended));
     // One of the readers reads again before it lets go.
     assert_eq!(counts("read"), Some((3 * ROUNDS, Some(2 * ROUNDS))));

@@ -19,7 +19,7 @@ use super::layout::{
     WAITING_BITS, kind,
 };
 use super::operation::{CONTENDED, EBUSY, Operation};
-use super::release::{SYS_FUTEX, glibc_released, musl_released};
+use super::release::{SYS_FUTEX, glibc_released, musl_released, tell_release};
 use super::words::glibc_rwlock;
 use crate::layout::Link;
 use core::arch::global_asm;
@@ -105,20 +105,26 @@ global_asm!(
     "   jmp  dwell_enter",
     ".endm",
     // Somebody may wait for the mutex in rdi that has been given back: its kind is in edx, what its word
-    // was in eax, and r9 is as the function wants it, which answers how the word at that distance is to be woken.
+    // was in eax, and r8 is as the function wants it, which answers how the word at that distance is to be woken and
+    // when the release was, if it is to be told.
     ".macro dwell_released function word",
     "   push %rdi",
+    "   push %rdx",
+    "   push %r11",
     "   mov  %rdi, %rsi",
     "   mov  %r11, %rdi",
     "   mov  %eax, %ecx",
-    "   mov  8(%rsp), %r8",
     "   call \\function",
+    "   mov  %rdx, %r9",
+    "   pop  %r8",
+    "   pop  %r10",
     "   pop  %rdi",
+    "   shl  ${KIND_SHIFT}, %r10",
+    "   or   %rdi, %r10",
     "   test %eax, %eax",
-    "   je   4f",
+    "   je   dwell_tell",
     "   add  $\\word, %rdi",
     "   jmp  dwell_wake",
-    "4: ret",
     ".endm",
     ".text",
     "dwell_entry glibc_lock",
@@ -320,10 +326,10 @@ global_asm!(
     "   mov  (%rdi), %edx",
     "   test $0xf, %edx",
     "   jne  9f",
-    "   mov  8(%rdi), %r9d",
+    "   mov  8(%rdi), %r8d",
     "   xor  %eax, %eax",
     "   xchg %eax, 4(%rdi)",
-    "   test %r9d, %r9d",
+    "   test %r8d, %r8d",
     "   jne  8f",
     "   cmp  ${EBUSY}, %eax",
     "   jne  8f",
@@ -362,7 +368,8 @@ global_asm!(
     "dwell_plain down {DOWN}",
     "dwell_plain trydown {TRYDOWN}",
     // Wakes a thread that waits on the word in rdi, by the call of futex in eax. The stack is as it was at the entry: who
-    // looks at it from the kernel finds the caller without any unwind information.
+    // looks at it from the kernel finds the caller without any unwind information. What is to be told afterwards is
+    // in registers that the call leaves alone: r8, r9 and r10.
     "   .p2align 5",
     "dwell_wake:",
     "   mov  %eax, %esi",
@@ -371,7 +378,16 @@ global_asm!(
     "   syscall",
     "   .globl dwell_agent_woke",
     "dwell_agent_woke:",
-    "   xor  %eax, %eax",
+    // Tells of the release at r9, 0 for never, of the lock whose address and kind are in r10; r8 is the link.
+    "dwell_tell:",
+    "   test %r9, %r9",
+    "   je   1f",
+    "   mov  %r8, %rdi",
+    "   mov  %r9, %rsi",
+    "   mov  %r10, %rdx",
+    "   mov  (%rsp), %rcx",
+    "   call {tell_release}",
+    "1: xor  %eax, %eax",
     "   ret",
     // enter(link, operation, &arguments), which answers the call or sends it on.
     "   .p2align 5",
@@ -402,6 +418,7 @@ global_asm!(
     enter = sym enter,
     glibc_released = sym glibc_released,
     musl_released = sym musl_released,
+    tell_release = sym tell_release,
     result_spin = sym dwell_agent_result_spin,
     KIND_SHIFT = const KIND_SHIFT,
     RECURSIVE = const kind::RECURSIVE,

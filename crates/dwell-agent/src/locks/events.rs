@@ -1,17 +1,20 @@
-//! The events of contended operations: see [`Event`]. An operation that finds its lock free, and is not
+//! The events of contended operations: see `layout::Event`. An operation that finds its lock free, and is not
 //! waited for when it releases it, comes here at no time.
 //!
 //! Who waits says so before it looks at the lock for the last time (`waiting`), so that a release that comes
 //! later is told; who gives up leaves a note to the owner (`owed`), whose release is told as
 //! well; who acquired a lock after a wait tells its own release (`held`). Numbers of threads are by the hash
 //! of the lock: a release too many is told where two locks share it, and the reader knows that nobody waited.
+//!
+//! As little as can be is done while a mutex is held: who acquired it notes when and how in its own memory, and counts
+//! as one who waits until it has let the mutex go, which is when both are told.
 use super::calls::Noted;
-use super::counters::own_block;
-use super::layout::{EVENT_WORDS, EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS};
-use super::layout::{kind, lock_of, place_of, seal_of, what};
+use super::held::{self, Place};
+use super::layout::{EVENT_WORDS, EVENTS, KIND_SHIFT, NOBODY, State, WAITING_BITS};
+use super::layout::{kind, lock_of, place_of, what};
 use super::operation::Operation;
 use super::words::{is_free, mark, own_number, owner_of};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// The processor's time stamp counter.
 pub(super) fn now() -> u64 {
@@ -44,19 +47,11 @@ pub(super) unsafe fn begin_wait(state: &State, operation: u64, key: u64, caller:
         if is_mutex(kind) {
             mark(state, lock);
         }
-        u64::from(owner_of(state, operation, lock))
+        owner_of(state, operation, lock)
     };
     let since = now();
-    write(
-        state,
-        [
-            since,
-            0,
-            key,
-            caller | what::ATTEMPT << KIND_SHIFT,
-            owner << 32,
-        ],
-    );
+    let caller = caller | what::ATTEMPT << KIND_SHIFT;
+    write(state, &[since, 0, key, caller, threads(state, owner)]);
     since
 }
 
@@ -67,11 +62,23 @@ pub(super) unsafe fn begin_wait(state: &State, operation: u64, key: u64, caller:
 pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u64) {
     let time = now();
     let (lock, kind) = lock_of(call.key);
+    let words = |owner: u32| {
+        let caller = caller | what << KIND_SHIFT;
+        [time, call.since, call.key, caller, threads(state, owner)]
+    };
+    if is_mutex(kind) && what != what::GAVE_UP {
+        // SAFETY: by contract; a thread that has just waited for the lock may look at it.
+        unsafe { mark(state, lock) };
+        if let Some(place) = hold(state, lock) {
+            place.note(&words(0));
+            return;
+        }
+    }
     let mut owner = 0;
     let mut waits_on = false;
     if is_silent(kind) {
         // Who waited for it is one whom its release concerns until it has let go itself.
-        waits_on = what == what::ACQUIRED && hold(state, lock);
+        waits_on = what == what::ACQUIRED && hold(state, lock).is_some();
         if what == what::GAVE_UP {
             // SAFETY: by contract.
             owner = unsafe { owner_of(state, Operation::Write, lock) };
@@ -79,28 +86,14 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
                 owe(state, lock, owner);
             }
         }
-    } else if is_mutex(kind) {
-        // SAFETY: by contract; a thread that has just waited for the lock may look at it.
-        unsafe {
-            if what == what::GAVE_UP {
-                owner = owe_owner(state, lock);
-            } else {
-                hold(state, lock);
-                mark(state, lock);
-            }
-        }
+    } else if is_mutex(kind) && what == what::GAVE_UP {
+        // SAFETY: as above.
+        owner = unsafe { owe_owner(state, lock) };
     }
     if !waits_on {
         subtract(&state.waiting, lock);
     }
-    let words = [
-        time,
-        call.since,
-        call.key,
-        caller | what << KIND_SHIFT,
-        u64::from(owner) << 32,
-    ];
-    write(state, words);
+    write(state, &words(owner));
 }
 
 /// A wait will have no end that is seen.
@@ -111,44 +104,50 @@ pub(super) fn forget_wait(state: &State, key: u64) {
 /// A thread has its mutex again after a wait for a condition: told when others wait for it.
 pub(super) fn acquired_again(state: &State, key: u64, caller: u64) {
     let (lock, _) = lock_of(key);
-    if state.settings.events != 0 && is_waited_for(state, lock) {
-        hold(state, lock);
-        write(
-            state,
-            [
-                now(),
-                0,
-                key,
-                caller | what::ACQUIRED_AGAIN << KIND_SHIFT,
-                0,
-            ],
-        );
+    if state.settings.events == 0 || !is_waited_for(state, lock) {
+        return;
+    }
+    let caller = caller | what::ACQUIRED_AGAIN << KIND_SHIFT;
+    let words = [now(), 0, key, caller, threads(state, 0)];
+    add(&state.waiting, lock);
+    match hold(state, lock) {
+        Some(place) => place.note(&words),
+        None => {
+            subtract(&state.waiting, lock);
+            write(state, &words);
+        }
     }
 }
 
-/// Says that a lock was released.
-pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u64) {
-    write(state, [time, 0, key, caller | what << KIND_SHIFT, 0]);
-}
-
-/// Whether a release of a lock by this thread is to be told, which it has made or is going to make. Asked
-/// once for each.
+/// Whether the release of a lock by this thread, which it has made or is going to make, is to be told. Asked
+/// once for each, before [`released`].
 pub(super) fn is_told(state: &State, lock: u64) -> bool {
-    // Each has an effect.
-    let held = let_go(state, lock);
-    held || is_waited_for(state, lock) || is_owed(state, lock)
+    held::place(state, lock).is_some() || is_waited_for(state, lock) || is_owed(state, lock)
 }
 
 /// The same of a read-write lock or a spin lock.
 pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
-    if leaves_once(state, lock) {
-        return false;
+    let stays = held::place(state, lock).is_some_and(Place::leaves_once);
+    !stays && is_told(state, lock)
+}
+
+/// Tells that this thread released a lock and, unless that is told, how it acquired it.
+pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u64) {
+    if let Some(place) = held::place(state, lock_of(key).0) {
+        tell_noted(state, place);
+        place.free();
+        subtract(&state.waiting, lock_of(key).0);
     }
-    let held = let_go(state, lock);
-    if held {
-        subtract(&state.waiting, lock);
+    let caller = caller | what << KIND_SHIFT;
+    write(state, &[time, 0, key, caller, threads(state, 0)]);
+}
+
+fn tell_noted(state: &State, place: Place<'_>) {
+    if let Some(words) = place.noted() {
+        // Before it is forgotten: who reads the notes first and the events then misses none.
+        write(state, &words);
+        place.forget();
     }
-    held || is_waited_for(state, lock) || is_owed(state, lock)
 }
 
 /// The number that no thread has: whoever releases the lock.
@@ -215,81 +214,41 @@ fn subtract(table: &[AtomicU32], lock: u64) {
     }
 }
 
-/// Notes that this thread holds a lock after a wait. Who has no place for it leaves a note for the next
-/// release, whoever makes it. Whether it was noted and had not been before.
-fn hold(state: &State, lock: u64) -> bool {
-    if held_entry(state, lock).is_some() {
-        return false;
+/// Notes that this thread holds a lock after a wait, for which it is one who waits still. Who has no place for it
+/// leaves a note for the next release, whoever makes it, and none is returned; also where the thread had the lock
+/// already, by what is known: its release was not seen.
+fn hold(state: &State, lock: u64) -> Option<Place<'_>> {
+    if let Some(place) = held::place(state, lock) {
+        tell_noted(state, place);
+        return None;
     }
-    let free = held_by_me(state)
-        .iter()
-        .find(|h| h.load(Ordering::Relaxed) == 0);
+    let free = held::free_place(state);
     match free {
-        Some(free) => free.store(lock, Ordering::Relaxed),
+        Some(place) => place.take(lock),
         None => owe(state, lock, own_number(state)),
     }
-    free.is_some()
+    free
 }
 
 /// A thread has acquired a read-write lock for reading: maybe it reads already, after a wait.
 pub(super) fn acquired_to_read(state: &State, lock: u64) {
     if state.settings.events != 0
         && is_waited_for(state, lock)
-        && let Some(mine) = held_entry(state, lock)
+        && let Some(place) = held::place(state, lock)
     {
-        let deeper = mine.load(Ordering::Relaxed).saturating_add(1 << KIND_SHIFT);
-        mine.store(deeper, Ordering::Relaxed);
+        place.deepen();
     }
 }
 
-/// Whether this thread holds a lock after a wait, and will do so after the next release as well.
-fn leaves_once(state: &State, lock: u64) -> bool {
-    let mine = held_entry(state, lock);
-    mine.is_some_and(|mine| {
-        let held = mine.load(Ordering::Relaxed);
-        let is_deep = held >> KIND_SHIFT != 0;
-        if is_deep {
-            mine.store(held - (1 << KIND_SHIFT), Ordering::Relaxed);
-        }
-        is_deep
-    })
+/// The last word of an event: this thread, and another.
+fn threads(state: &State, owner: u32) -> u64 {
+    u64::from(owner) << 32 | u64::from(own_number(state))
 }
 
-/// Whether this thread held a lock after a wait. It does no more.
-fn let_go(state: &State, lock: u64) -> bool {
-    let mine = held_entry(state, lock);
-    mine.inspect(|mine| mine.store(0, Ordering::Relaxed))
-        .is_some()
-}
-
-fn held_by_me(state: &State) -> &[AtomicU64] {
-    let held = own_block(state).and_then(|block| state.held.get(block));
-    held.map_or(&[], |held| held.as_slice())
-}
-
-fn held_entry(state: &State, lock: u64) -> Option<&AtomicU64> {
-    let is_it = |h: &&AtomicU64| lock_of(h.load(Ordering::Relaxed)).0 == lock;
-    held_by_me(state).iter().find(is_it)
-}
-
-/// Writes an event, and with it the number of this thread.
-fn write(state: &State, mut words: [u64; EVENT_WORDS]) {
-    let order = Ordering::Relaxed;
-    words[EVENT_WORDS - 1] |= u64::from(own_number(state));
-    let number = state.totals.begun.fetch_add(1, order);
-    let Some(event) = state.totals.events.get(number as usize % EVENTS) else {
-        return;
-    };
-    let Event {
-        seal,
-        time,
-        since,
-        key,
-        caller,
-        threads,
-    } = event;
-    for (place, word) in [time, since, key, caller, threads].into_iter().zip(words) {
-        place.store(word, order);
+/// Writes an event.
+fn write(state: &State, words: &[u64; EVENT_WORDS]) {
+    let number = state.totals.begun.fetch_add(1, Ordering::Relaxed);
+    if let Some(event) = state.totals.events.get(number as usize % EVENTS) {
+        event.write(number, words);
     }
-    seal.store(seal_of(number, &words), Ordering::Release);
 }

@@ -245,6 +245,9 @@ pub const fn seal_of(number: u64, words: &[u64; EVENT_WORDS]) -> u64 {
     seal
 }
 
+/// The number that the event of a [`Totals::acquired`] has in its seal.
+pub const NO_NUMBER: u64 = u64::MAX - 1;
+
 /// Everything. What comes before the totals is the process' own, and zero in a child that it forks: a
 /// child has no settings, which keeps the agent quiet there, and no block, which keeps the quick way
 /// from the totals that it shares.
@@ -257,8 +260,7 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
-    /// How many threads wait for a lock, by the hash of its address; and of read-write and spin locks, how many hold
-    /// one after a wait.
+    /// How many threads wait for a lock or hold one after a wait, by the hash of its address.
     pub waiting: [AtomicU32; WAITING],
     /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
     /// hash; all bits for an owner that is not known.
@@ -288,6 +290,9 @@ pub struct Totals {
     pub made: [[Made; MADE_WAYS]; MADE_BUCKETS],
     /// Other than 0 where a block was ever taken.
     pub taken: [AtomicU64; BLOCKS],
+    /// How the locks of [`State::held`] were acquired, where that is told only with their release: it is
+    /// written while they are held, so it is written where no other thread writes. Sealed with [`NO_NUMBER`].
+    pub acquired: [[Event; HELD]; BLOCKS],
     /// What found no place in the shared table, by kind.
     pub others: [Shared; kind::END],
     /// Locks of all threads.

@@ -2,12 +2,13 @@
 //!
 //! `entries` is what runs at the entry of a hooked function; `calls` follows the calls that go on into
 //! the real one until they return; `release` is what a release that somebody may wait for comes to;
-//! `made` notes who made a lock; `counters` is where counts are, `events` where the events of contended operations are; `words` knows the
-//! locks of the libcs; `operation` knows what results mean.
+//! `made` notes who made a lock; `counters` is where counts are, `events` where the events of contended operations are,
+//! `held` what threads hold after a wait; `words` knows the locks of the libcs; `operation` knows what results mean.
 mod calls;
 mod counters;
 mod entries;
 mod events;
+mod held;
 pub mod layout;
 mod made;
 pub mod operation;

@@ -1,7 +1,8 @@
 //! Releases of mutexes, read-write locks and spin locks that somebody waits for, or may wait for.
 //!
 //! A mutex with a plain word is released by `entries`, as libc would do it; what comes here after that has released it
-//! already and never looks at it again: it may be gone. All others libc releases itself, after it was told.
+//! already and never looks at it again: it may be gone. Whether the release is to be told is asked before a waiter is
+//! woken, who may change the answer; it is told afterwards. All other locks libc releases itself, after that was told.
 use super::events::{self, now};
 use super::layout::{State, key_of, kind, libc, lock_of, what};
 use super::operation::Operation;
@@ -24,8 +25,16 @@ const fn waking(is_shared: bool) -> u32 {
     FUTEX_WAKE | if is_shared { 0 } else { FUTEX_PRIVATE }
 }
 
-/// A glibc mutex of this kind was released; its word was neither 0 nor 1 but `was`, or it was free. How a thread is
-/// to be woken by its word; 0 when none is.
+/// What is still to be done of a release.
+#[repr(C)]
+pub(super) struct Released {
+    /// How a thread is to be woken by the mutex' word; 0 when none is.
+    waking: u64,
+    /// When it was, where it is to be told; else 0.
+    time: u64,
+}
+
+/// A glibc mutex was released; its word was neither 0 nor 1 but `was`, or it was free. `kind` is its kind.
 ///
 /// # Safety
 /// `link` must be that of a mapped arena with a [`State`].
@@ -34,16 +43,16 @@ pub(super) unsafe extern "C" fn glibc_released(
     lock: u64,
     kind: u32,
     was: u32,
-    caller: u64,
-) -> u32 {
-    let time = now();
-    let key = key_of(lock, u64::from(kind & TYPE));
+) -> Released {
+    let is_waking = was == 2;
     // SAFETY: by contract.
-    unsafe { tell(link, time, key, was, caller) };
-    if was == 2 {
-        waking(kind & GLIBC_SHARED != 0)
-    } else {
-        0
+    unsafe {
+        released(
+            link,
+            lock,
+            was,
+            is_waking.then(|| waking(kind & GLIBC_SHARED != 0)),
+        )
     }
 }
 
@@ -56,37 +65,63 @@ pub(super) unsafe extern "C" fn musl_released(
     lock: u64,
     kind: u32,
     was: u32,
-    caller: u64,
     waiters: u32,
-) -> u32 {
+) -> Released {
     const HAS_WAITERS: u32 = 1 << 31;
-    let time = now();
+    let is_waking = waiters != 0 || was & HAS_WAITERS != 0;
     // SAFETY: by contract.
-    unsafe { tell(link, time, key_of(lock, 0), was, caller) };
-    if waiters != 0 || was & HAS_WAITERS != 0 {
-        waking(kind & MUSL_SHARED != 0)
-    } else {
-        0
+    unsafe {
+        released(
+            link,
+            lock,
+            was,
+            is_waking.then(|| waking(kind & MUSL_SHARED != 0)),
+        )
     }
 }
 
-/// Tells of the release of a mutex, whose word was `was`.
+/// # Safety
+/// As [`glibc_released`].
+unsafe fn released(link: *const Link, lock: u64, was: u32, waking: Option<u32>) -> Released {
+    let time = now();
+    // SAFETY: by contract.
+    let state = unsafe { listening(link) }.filter(|s| s.settings.events != 0 || was == 0);
+    let is_told = state.is_some_and(|state| match was {
+        0 => {
+            state.totals.released_free.fetch_add(1, Ordering::Relaxed);
+            false
+        }
+        _ => events::is_told(state, lock),
+    });
+    Released {
+        waking: waking.unwrap_or(0).into(),
+        time: if is_told { time } else { 0 },
+    }
+}
+
+/// Tells of the release of a mutex, after it has woken who waits. In the top byte of `key` is the mutex' kind.
 ///
 /// # Safety
 /// As [`glibc_released`].
-unsafe fn tell(link: *const Link, time: u64, key: u64, was: u32, caller: u64) {
+pub(super) unsafe extern "C" fn tell_release(link: *const Link, time: u64, key: u64, caller: u64) {
+    let (lock, kind) = lock_of(key);
+    let key = key_of(lock, kind & u64::from(TYPE));
+    // SAFETY: by contract.
+    if let Some(state) = unsafe { listening(link) } {
+        events::released(state, time, key, what::RELEASED, caller);
+    }
+}
+
+/// The state, where dwell listens.
+///
+/// # Safety
+/// As [`glibc_released`].
+unsafe fn listening<'s>(link: *const Link) -> Option<&'s State> {
     // SAFETY: by contract.
     let (link, state) = unsafe { (&*link, &*((*link).state as *const State)) };
     // SAFETY: the arena keeps its owner's word mapped.
     let is_quiet = state.settings.pid == 0 || unsafe { !owner_lives(link.owner) };
-    if is_quiet {
-        return;
-    }
-    if was == 0 {
-        state.totals.released_free.fetch_add(1, Ordering::Relaxed);
-    } else if state.settings.events != 0 && events::is_told(state, lock_of(key).0) {
-        events::released(state, time, key, what::RELEASED, caller);
-    }
+    (!is_quiet).then_some(state)
 }
 
 /// A mutex is going to be released that `entries` leaves to libc.

@@ -284,5 +284,8 @@ pub(super) unsafe fn mark(state: &State, lock: u64) {
     };
     // SAFETY: the mutex' own word. It stays taken; whoever releases it sees that it may have waiters.
     let word = unsafe { &*(at as *const AtomicU32) };
-    let _ = word.compare_exchange(taken, told, Ordering::Relaxed, Ordering::Relaxed);
+    // Who waited has mostly left another value, and a look costs nothing.
+    if word.load(Ordering::Relaxed) == taken {
+        let _ = word.compare_exchange(taken, told, Ordering::Relaxed, Ordering::Relaxed);
+    }
 }

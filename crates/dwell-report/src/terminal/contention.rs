@@ -1,6 +1,6 @@
 //! What happened on locks while somebody waited, and one lock over time.
 use super::Style;
-use super::locks::add_frames;
+use super::locks::{add_frames, alike, name};
 use super::paint::{Page, right};
 use crate::answer::{ContendedLock, Frame, LockHolder, LockTimeline};
 use crate::human;
@@ -23,6 +23,8 @@ const PARTY: usize = 9;
 const OWNERS: usize = 26;
 /// Columns before the name of a lock.
 const COLUMNS: usize = 62;
+/// Columns of the function in which a lock was acquired.
+const FUNCTION: usize = 40;
 /// Columns before a timeline's parts.
 const MARGIN: usize = 7;
 
@@ -74,14 +76,14 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
         right(&held(hold.max_ns), 8),
     );
     let room = page.width.saturating_sub(COLUMNS);
-    let name = |page: &Page, room| page.state(LOCK, &shorten(&lock.name, room));
+    let name = |page: &Page, room| page.state(LOCK, &name(&lock.name, room));
     if room >= lock.name.width().min(16) {
         page.line(format!("{numbers}  {}", name(page, room)));
     } else {
         page.line(numbers);
         page.line(format!("         {}", name(page, page.width - 9)));
     }
-    for waiter in lock.waiters.iter().take(WAITERS) {
+    for waiter in alike(page, &lock.waiters, PARTY + 8).iter().take(WAITERS) {
         let waited: u64 = lock.waiters.iter().map(|w| w.waited_ns).sum();
         let share = human::percent(waiter.waited_ns, waited);
         add_party(page, &share, "waited:", &waiter.group, &waiter.frames);
@@ -93,8 +95,8 @@ fn add_lock(page: &mut Page, lock: &ContendedLock) {
     }
     for away in lock.away.iter().filter(|a| a.share >= AWAY).take(HOLDERS) {
         let what = match &away.reason {
-            Some(reason) => format!("of the holds blocked ({reason}):"),
-            None => "of the holds without a processor:".to_owned(),
+            Some(reason) => format!("of the time held blocked ({reason}):"),
+            None => "of the time held waiting for a CPU:".to_owned(),
         };
         let share = human::share(away.share);
         add_party(page, &share, &what, &away.group, &away.frames);
@@ -119,7 +121,9 @@ fn facts(lock: &ContendedLock) -> Vec<String> {
     }
     if lock.unclaimed_ns > 0 {
         let share = human::percent(lock.unclaimed_ns, lock.wait.sum_ns);
-        facts.push(format!("{share} of the waiting charged to no hold"));
+        facts.push(format!(
+            "for {share} of the waiting nobody is known to have held it"
+        ));
     }
     let convoys = &lock.convoys;
     if convoys.dominate {
@@ -142,7 +146,7 @@ fn add_party(page: &mut Page, share: &str, what: &str, who: &str, frames: &[Fram
 fn told(holder: &LockHolder) -> String {
     let group = holder.group.as_deref().unwrap_or("nobody known");
     match &holder.function {
-        Some(function) => format!("{group} in {function}"),
+        Some(function) => format!("{group} in {}", shorten(function, FUNCTION)),
         None => group.to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use super::division::spins;
 use super::paint::{Page, left, right};
 use super::stacks::{telling, wrap};
 use crate::answer::{
-    Answer, Blame, CountedProcess, Frame, LockAnswer, LockCounts, LocksAnswer, Party, Spun,
+    Answer, Blame, CountedProcess, Frame, LockAnswer, LockCounts, LocksAnswer, Party, Spun, Waiter,
 };
 use crate::human;
 use crate::missed;
@@ -194,7 +194,7 @@ fn add_uses(page: &mut Page, answer: &LocksAnswer) {
         human::duration(of("idle")),
     );
     text.push_str(&format!(
-        ", {} for work or a time",
+        ", {} for work up to a time limit",
         human::duration(of("timed"))
     ));
     if of("unknown") > 0 {
@@ -263,7 +263,7 @@ fn add_table(page: &mut Page, locks: &[LockAnswer], waited_ns: u64) {
                 (lock.mean_ns, lock.max_ns)
             ),
             if tells { counts(lock) } else { String::new() },
-            page.state(LOCK, &name(lock, room)),
+            page.state(LOCK, &name(&lock.name, room)),
             page.dim(&kind),
         );
         page.line(line);
@@ -277,16 +277,17 @@ fn counts(lock: &LockAnswer) -> String {
     right(&acquired, 10) + &right(&share, 9)
 }
 
-/// A lock on the heap keeps its address where there is room for that and for who wants it.
-fn name(lock: &LockAnswer, room: usize) -> String {
-    match lock.name.split_once(" in ") {
-        Some((address, caller)) if address.starts_with("0x") => {
-            match room.checked_sub(address.len() + 4) {
-                Some(left) if left >= NAME => format!("{address} in {}", shorten(caller, left)),
-                _ => shorten(caller, room),
-            }
-        }
-        _ => shorten(&lock.name, room),
+/// The name of a lock in at most so many columns. One on the heap is told by its address and by who wants it: where there
+/// is no room for both by the latter, but for code without a name, which many locks have in common.
+pub(super) fn name(name: &str, room: usize) -> String {
+    let Some((address, caller)) = name.split_once(" in ").filter(|_| name.starts_with("0x")) else {
+        return shorten(name, room);
+    };
+    let number = address.split(' ').next().unwrap_or(address);
+    match room.checked_sub(address.len() + 4) {
+        Some(left) if left >= NAME => format!("{address} in {}", shorten(caller, left)),
+        _ if caller.starts_with('[') => shorten(number, room),
+        _ => shorten(caller, room),
     }
 }
 
@@ -335,11 +336,11 @@ fn add_lock(page: &mut Page, lock: &LockAnswer) {
     page.line("");
     let kind = kind(lock);
     let room = page.width - 2 - kind.width().min(page.width / 2);
-    let name = page.bold(&name(lock, room));
+    let name = page.bold(&name(&lock.name, room));
     let kind = page.dim(&kind);
     page.line(format!("{name}  {kind}"));
     page.wrapped(&facts(lock), 2, 2);
-    for waiter in lock.waiters.iter().take(PARTIES) {
+    for waiter in alike(page, &lock.waiters, INDENT + 4).iter().take(PARTIES) {
         let share = human::percent(waiter.waited_ns, lock.waited_ns);
         let line = format!("  {} waited: {}", right(&share, 7), waiter.group);
         page.line(middle(&line, page.width));
@@ -378,8 +379,9 @@ fn facts(lock: &LockAnswer) -> String {
                 human::share(share)
             ));
         }
-        // More waits than acquisitions are no share of them.
-        if let Some(share) = lock.waited_share.filter(|share| *share <= 1.0) {
+        // Who waits again and again for one acquisition makes no share of them.
+        let most = lock.contended_share.unwrap_or(1.0);
+        if let Some(share) = lock.waited_share.filter(|share| *share <= most) {
             text.push_str(&format!(", {} waited", human::share(share)));
         }
         facts.push(text);
@@ -413,14 +415,39 @@ pub(super) fn add_frames(page: &mut Page, frames: &[Frame], indent: usize) {
     if frames.is_empty() {
         return;
     }
-    let width = page.width - indent;
+    let line = page.dim(&chain(frames, page.width - indent));
+    page.line(format!("{}{line}", " ".repeat(indent)));
+}
+
+fn chain(frames: &[Frame], width: usize) -> String {
+    if frames.is_empty() {
+        return String::new();
+    }
     let user = frames
         .iter()
         .position(|f| !f.kernel && !kinds::belongs_to_lock(&f.function));
     let names = telling(&frames[user.unwrap_or(0)..], width);
-    let line = wrap(&names, width).swap_remove(0);
-    let line = page.dim(&line);
-    page.line(format!("{}{line}", " ".repeat(indent)));
+    wrap(&names, width).swap_remove(0)
+}
+
+/// Waiters, the longest first; as one those who differ only where their stacks are not shown.
+pub(super) fn alike(page: &Page, waiters: &[Waiter], indent: usize) -> Vec<Waiter> {
+    let mut found: Vec<(String, Waiter)> = Vec::new();
+    for waiter in waiters {
+        let shown = chain(&waiter.frames, page.width - indent);
+        let known = found
+            .iter_mut()
+            .find(|(line, w)| *line == shown && w.group == waiter.group);
+        match known {
+            Some((_, known)) => {
+                known.waits += waiter.waits;
+                known.waited_ns += waiter.waited_ns;
+            }
+            None => found.push((shown, waiter.clone())),
+        }
+    }
+    found.sort_by_key(|(_, w)| std::cmp::Reverse(w.waited_ns));
+    found.into_iter().map(|(_, waiter)| waiter).collect()
 }
 
 fn add_idle(page: &mut Page, answer: &LocksAnswer) {
