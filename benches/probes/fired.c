@@ -1,5 +1,6 @@
-/* What a probe costs each time it fires: told a number of calls on standard input, calls a function so often in
- * each of several batches, and answers with the ns per call of the shortest batch. */
+/* What a probe costs each time it fires: told a number of calls and 0 or 1 (hit or guarded) on standard input, calls
+ * that function so often in each of several batches, and answers with the ns per call of the shortest batch. */
+#include <dwell/sdt.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -12,6 +13,15 @@ char *pointer = text;
 
 __attribute__((noinline, noclone)) long hit(long n)
 {
+	__asm__ volatile("" ::: "memory");
+	return n * 3 - 1;
+}
+
+/* The same with a static probe that asks first whether anybody watches it. */
+__attribute__((noinline, noclone)) long guarded(long n)
+{
+	if (DWELL_PROBE_ENABLED(fired, guarded))
+		DWELL_PROBE(fired, guarded, n);
 	__asm__ volatile("" ::: "memory");
 	return n * 3 - 1;
 }
@@ -31,17 +41,18 @@ static double now(void)
 
 int main(void)
 {
-	long calls;
+	long calls, which;
 	volatile long sum = 0;
 	puts("ready");
 	fflush(stdout);
-	while (scanf("%ld", &calls) == 1) {
+	while (scanf("%ld %ld", &calls, &which) == 2) {
+		long (*called)(long) = which ? guarded : hit;
 		double shortest = 1e18;
 		sum += within(counter);
 		for (int batch = 0; batch < BATCHES; batch++) {
 			double begin = now();
 			for (long n = 0; n < calls; n++)
-				sum += hit(n & 1023);
+				sum += called(n & 1023);
 			double took = (now() - begin) / (double)calls;
 			if (took < shortest)
 				shortest = took;

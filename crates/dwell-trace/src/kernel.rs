@@ -1,4 +1,5 @@
 //! The kernel engine: a script's programs loaded, attached, and read.
+use crate::enabled::{Enabled, Group};
 use crate::error::TraceError;
 use crate::inside::Made;
 use crate::links::{Link, Places};
@@ -6,11 +7,10 @@ use crate::maps::{Drops, Maps};
 use crate::probes::{At, Code, Probe};
 use crate::programs::Loaded;
 use crate::ring::Ring;
-use crate::session::{Enabled, Group};
 use dwell_abi::program::Store;
 use dwell_collector::{UserStacks, online_cpus};
 use dwell_maps::Mapping;
-use dwell_script::codegen::{Generator, MEMORY, NAMES, RECORDS, Site};
+use dwell_script::codegen::{Generator, MEMORY, NAMES, RECORDS, Site, control};
 use dwell_script::schema::{AggregationId, ProbeName, Row};
 use dwell_script::typed::Script;
 use libbpf_rs::{MapCore, MapFlags};
@@ -62,9 +62,15 @@ impl Kernel {
         })
     }
 
-    pub(crate) fn start(&mut self, probes: &Enabled) -> Result<(), TraceError> {
-        crate::probes::patched::check(probes.probes.values().map(|(probe, _)| probe))?;
-        self.run(Site::Begin)?;
+    /// Runs BEGIN.
+    pub(crate) fn begin(&mut self, probes: &Enabled) -> Result<(), TraceError> {
+        let numbers = self.programs.iter().flat_map(|(_, numbers, _)| numbers);
+        crate::probes::patched::check(numbers.map(|n| &probes.probes[n].0))?;
+        self.run(Site::Begin)
+    }
+
+    /// Puts the programs to their probes.
+    pub(crate) fn attach(&mut self, probes: &Enabled) -> Result<(), TraceError> {
         for (site, numbers, program) in &self.programs {
             let members: Vec<(u32, &Probe)> = numbers
                 .iter()
@@ -83,10 +89,27 @@ impl Kernel {
         Ok(())
     }
 
-    /// Takes the programs off their probes and runs END.
-    pub(crate) fn stop(&mut self) -> Result<(), TraceError> {
+    /// Takes the programs off their probes.
+    pub(crate) fn detach(&mut self) {
         self.links.clear();
+    }
+
+    /// Runs END.
+    pub(crate) fn end(&self) -> Result<(), TraceError> {
         self.run(Site::End)
+    }
+
+    /// The script's memory behind the control words.
+    pub(crate) fn variables(&self) -> Result<Vec<u8>, TraceError> {
+        let memory = self.maps.read(MEMORY)?;
+        Ok(memory[control::ZEROS as usize..].to_vec())
+    }
+
+    /// Sets what [`Kernel::variables`] gives.
+    pub(crate) fn set_variables(&self, variables: &[u8]) -> Result<(), TraceError> {
+        let mut memory = self.maps.read(MEMORY)?;
+        memory[control::ZEROS as usize..].copy_from_slice(variables);
+        self.maps.write(MEMORY, &memory)
     }
 
     fn run(&self, site: Site) -> Result<(), TraceError> {

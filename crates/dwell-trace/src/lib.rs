@@ -5,16 +5,20 @@
 //! alone in naming libbpf. Knows nothing of D's syntax, nor of what records look like when they are printed.
 
 mod batches;
+mod enabled;
+mod engines;
 mod error;
 mod inside;
 mod kernel;
 mod kernel_types;
 mod links;
 mod maps;
+mod placing;
 pub mod probes;
 mod programs;
 mod ring;
 mod session;
+mod split;
 mod stacks;
 
 pub use error::TraceError;

@@ -28,6 +28,18 @@ pub struct Drops {
     pub speculations: u64,
 }
 
+impl std::ops::AddAssign for Drops {
+    fn add_assign(&mut self, other: Drops) {
+        self.records += other.records;
+        self.aggregations += other.aggregations;
+        self.variables += other.variables;
+        self.firings += other.firings;
+        self.errors += other.errors;
+        self.double_errors += other.double_errors;
+        self.speculations += other.speculations;
+    }
+}
+
 impl Drops {
     /// By what gives the control word at an offset.
     pub(crate) fn read(word: impl Fn(u32) -> u64) -> Drops {
@@ -69,12 +81,16 @@ impl Maps {
         update.map_err(TraceError::bpf("writing a script's variables"))
     }
 
+    /// The whole of a store of memory.
+    pub(crate) fn read(&self, store: u32) -> Result<Vec<u8>, TraceError> {
+        let found = self.map(store).lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let memory = found.map_err(TraceError::bpf("reading a script's variables"))?;
+        Ok(memory.unwrap_or_default())
+    }
+
     /// What found no room up to now.
     pub(crate) fn drops(&self) -> Result<Drops, TraceError> {
-        let found = self.map(MEMORY).lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
-        let memory = found
-            .map_err(TraceError::bpf("reading a script's variables"))?
-            .unwrap_or_default();
+        let memory = self.read(MEMORY)?;
         let word = |at: u32| {
             let bytes = memory.get(at as usize..at as usize + 8);
             bytes.map_or(0, |b| u64::from_ne_bytes(b.try_into().expect("8 bytes")))

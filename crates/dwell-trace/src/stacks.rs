@@ -1,9 +1,9 @@
 //! User stacks of the processes that a script can meet.
+use crate::enabled::Group;
 use crate::error::TraceError;
 use crate::inside::Made;
 use crate::probes::At;
 use crate::programs::takes_user_stacks;
-use crate::session::Group;
 use dwell_collector::UserStacks;
 use dwell_script::typed::{Binary, Builtin, Clause, Expr, ExprKind, Script};
 use std::collections::BTreeSet;

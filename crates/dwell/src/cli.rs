@@ -272,6 +272,10 @@ pub struct BenchArgs {
     /// Measure what static probes that nobody watches cost instead. Needs gcc or clang.
     #[arg(long, conflicts_with_all = ["peers", "workload"])]
     pub probes: bool,
+    /// Measure what scripts of `dwell trace` cost instead: each time a probe fires, in the process, in the kernel and by
+    /// bpftrace, and until they are at work. Needs root and gcc.
+    #[arg(long, conflicts_with_all = ["peers", "workload", "probes"])]
+    pub scripts: bool,
     /// The folder with dwell's small test programs.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,

@@ -94,6 +94,10 @@ fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
         let report = bench::probes::run(args.rounds, &mut |line| eprintln!("{line}"))?;
         return print_report(&report, args.json.as_deref());
     }
+    if args.scripts {
+        let report = bench::scripts::run(args.rounds, &mut |line| eprintln!("{line}"))?;
+        return print_report(&report, args.json.as_deref());
+    }
     let mut options = bench::Options {
         rounds: args.rounds,
         seconds: args.seconds,

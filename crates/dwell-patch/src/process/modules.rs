@@ -5,6 +5,7 @@ use crate::Hook;
 use crate::plan::{Image, Place, Request, parts};
 use dwell_elf::ElfFile;
 use memmap2::Mmap;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// A function of a file.
@@ -130,6 +131,7 @@ impl Module {
     /// parts of the function.
     pub(super) fn requests(&self, image: &Image<'_>, probes: &[Probe]) -> Vec<(usize, Request)> {
         let mut requests = Vec::new();
+        let mut rets: HashMap<u64, Vec<usize>> = HashMap::new();
         for (index, probe) in probes.iter().enumerate() {
             if !self.path.ends_with(&probe.file) {
                 continue;
@@ -150,15 +152,14 @@ impl Module {
             let place = probe.place;
             for function in functions {
                 // A part that several probes lead to is the first one's.
-                let is_known = |(other, request): &(usize, Request)| {
-                    let other: &Probe = &probes[*other];
-                    place == Place::Rets
-                        && other.hook == probe.hook
-                        && *request == Request { function, place }
-                };
-                if !requests.iter().any(is_known) {
-                    requests.push((index, Request { function, place }));
+                if place == Place::Rets {
+                    let known = rets.entry(function).or_default();
+                    if known.iter().any(|other| probes[*other].hook == probe.hook) {
+                        continue;
+                    }
+                    known.push(index);
                 }
+                requests.push((index, Request { function, place }));
             }
         }
         requests

@@ -50,7 +50,9 @@ pub(super) fn uses(script: &Script, clauses: &[usize]) -> Uses {
             }
             super::place::Seen::Builtin(Builtin::Timestamp) => uses.time = true,
             super::place::Seen::Function(Function::Strtok) => uses.tokens = true,
-            super::place::Seen::Builtin(_) | super::place::Seen::Function(_) => {}
+            super::place::Seen::Changed(_)
+            | super::place::Seen::Builtin(_)
+            | super::place::Seen::Function(_) => {}
         });
     }
     uses
@@ -69,7 +71,8 @@ impl Maker<'_, '_> {
         self.frame.release(mark);
         let schema = &self.generator.clauses[index];
         let (size, leaves) = (HEADER + schema.size, leaves_record(clause, schema));
-        let record = leaves.then(|| self.frame.buffer(size)).transpose()?;
+        let room = size + self.stamp_size();
+        let record = leaves.then(|| self.frame.buffer(room)).transpose()?;
         if let Some(at) = record {
             self.zero(at, size);
         }
@@ -193,8 +196,19 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Hands a record over.
+    /// Bytes of the time behind a record.
+    pub(super) fn stamp_size(&self) -> u32 {
+        if self.generator.stamps_records { 8 } else { 0 }
+    }
+
+    /// Hands a record over, which has room for a stamp behind it.
     pub(super) fn send(&mut self, at: Location, size: u32, flags: i32, drops: u32) {
+        let stamp = self.stamp_size();
+        if stamp > 0 {
+            self.code.call(op::MONOTONIC_TIME);
+            self.store_word(at.plus(size), 0);
+        }
+        let size = size + stamp;
         self.code.pair(Instruction::load_store(1, RECORDS));
         self.address(2, at);
         self.code.constant(3, i64::from(size));

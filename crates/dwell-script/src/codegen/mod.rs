@@ -25,6 +25,7 @@ mod operators;
 mod place;
 mod program;
 mod records;
+mod sharing;
 mod site;
 mod speculation;
 mod strings;
@@ -37,6 +38,7 @@ pub use frame::{SLOT_SIZE, SLOTS};
 pub use layout::{MEMORY, NAMES, RECORDS, SLOT_STORE, THREAD, control};
 pub use operand::{Operand, OperandPlace};
 pub use program::{ERROR_CLAUSE, ErrorRecord};
+pub use sharing::{Shared, leaves_records, shared, written};
 pub use site::{Numbering, SYSTEM_CALLS, Site};
 
 use crate::schema::{AggregationId, AggregationSchema, ClauseSchema, Row};
@@ -82,6 +84,7 @@ pub struct Generator<'a> {
     operands: Vec<Vec<Operand>>,
     /// ERROR's number and clauses.
     errors: (u32, Vec<usize>),
+    stamps_records: bool,
 }
 
 impl<'a> Generator<'a> {
@@ -108,6 +111,7 @@ impl<'a> Generator<'a> {
             aggregations,
             operands: Vec::new(),
             errors: (0, Vec::new()),
+            stamps_records: false,
         }
     }
 
@@ -115,6 +119,12 @@ impl<'a> Generator<'a> {
     /// before programs are made.
     pub fn on_errors(&mut self, probe: u32, clauses: &[usize]) {
         self.errors = (probe, clauses.to_vec());
+    }
+
+    /// Behind each record stands when it was handed over, ns of CLOCK_MONOTONIC: by that, records of several engines
+    /// are put in order. To be said before programs are made.
+    pub fn stamp_records(&mut self) {
+        self.stamps_records = true;
     }
 
     /// The kind of static probes whose arguments are these.

@@ -354,6 +354,8 @@ fn width_of(size: u32) -> Width {
 /// What [`visit_clause`] comes by.
 pub(super) enum Seen {
     Variable(VariableId),
+    /// The same, where it may be given another value; told besides.
+    Changed(VariableId),
     Builtin(Builtin),
     Function(Function),
 }
@@ -383,9 +385,8 @@ fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
     match &e.kind {
         ExprKind::Int(_) | ExprKind::String(_) => {}
         ExprKind::Builtin(builtin) => tell(Seen::Builtin(*builtin)),
-        ExprKind::Read(place) | ExprKind::AddressOf(place) | ExprKind::Step { place, .. } => {
-            visit_place(place, tell);
-        }
+        ExprKind::Read(place) => visit_place(place, tell),
+        ExprKind::AddressOf(place) | ExprKind::Step { place, .. } => visit_changed(place, tell),
         ExprKind::Unary(_, a) | ExprKind::Cast(a) => visit(a, tell),
         ExprKind::Binary(_, a, b)
         | ExprKind::And(a, b)
@@ -397,7 +398,7 @@ fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
         }
         ExprKind::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|e| visit(e, tell)),
         ExprKind::Assign(place, value) | ExprKind::Update(place, _, value) => {
-            visit_place(place, tell);
+            visit_changed(place, tell);
             visit(value, tell);
         }
         ExprKind::Call(function, arguments) => {
@@ -405,6 +406,15 @@ fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
             arguments.iter().for_each(|e| visit(e, tell));
         }
     }
+}
+
+fn visit_changed(place: &Place, tell: &mut dyn FnMut(Seen)) {
+    if let PlaceKind::Variable(id) | PlaceKind::Part(id, _) | PlaceKind::Element(id, _) =
+        &place.kind
+    {
+        tell(Seen::Changed(*id));
+    }
+    visit_place(place, tell);
 }
 
 fn visit_place(place: &Place, tell: &mut dyn FnMut(Seen)) {

@@ -230,7 +230,7 @@ impl Maker<'_, '_> {
         let header = size_of::<crate::schema::RecordHeader>() as u32;
         let mark = self.frame.mark();
         let size = header + size_of::<ErrorRecord>() as u32;
-        let at = self.frame.buffer(size)?;
+        let at = self.frame.buffer(size + self.stamp_size())?;
         self.zero(at, size);
         self.code.constant(0, i64::from(ERROR_CLAUSE));
         self.header(at)?;

@@ -86,6 +86,51 @@ fn explain(error: TranslateError) -> TraceError {
     }
 }
 
+/// Why a program cannot run inside; none if it can.
+pub(super) fn why_not(made: &Made, shape: &Shape) -> Option<String> {
+    let is_place = frame(made.site, &NOWHERE).is_some();
+    let surroundings = Surroundings {
+        shape,
+        agent: NOWHERE.agent,
+        state: NOWHERE.state,
+        is_target: is_place,
+    };
+    let frame = frame(made.site, &NOWHERE).unwrap_or(Frame::Function);
+    let made = translate(&made.program.code, frame, &surroundings, NOWHERE.programs);
+    match made.map_err(explain) {
+        Err(TraceError::NotInside(why)) => Some(why),
+        Err(other) => Some(other.to_string()),
+        Ok(_) => None,
+    }
+}
+
+/// Where nothing is: for code that is never run.
+const NOWHERE: Placed = Placed {
+    programs: 0x10_0000,
+    agent: 0,
+    state: 0,
+    owner: 0x1000,
+};
+
+/// How code at a place begins and ends; none for what runs at no place.
+fn frame(site: Site, at: &Placed) -> Option<Frame> {
+    // Always a word, so that the code has the same length whether we can be told to live or not.
+    let owner = match at.owner {
+        0 => (at.state, u32::MAX),
+        word => (word, Link::OWNER_TID_MASK),
+    };
+    let gate = Gate {
+        open: at.state,
+        owner: Some(owner),
+    };
+    let kept = match site {
+        Site::Entry | Site::Return => 0,
+        Site::Offset | Site::Static(_) => KEPT_LEN as u32,
+        _ => return None,
+    };
+    Some(Frame::Probe { gate, kept })
+}
+
 /// The programs of all places, one behind the other. They can be made for any address.
 pub(super) struct Block<'m> {
     made: &'m [Made],
@@ -103,12 +148,7 @@ impl<'m> Block<'m> {
             starts: Vec::new(),
             len: 0,
         };
-        let (code, starts) = block.make(&Placed {
-            programs: 0x10_0000,
-            agent: 0,
-            state: 0,
-            owner: 0x1000,
-        })?;
+        let (code, starts) = block.make(&NOWHERE)?;
         block.starts = starts;
         block.len = code.len() as u64;
         Ok(block)
@@ -126,26 +166,12 @@ impl<'m> Block<'m> {
             state: at.state + OWN_LEN,
             is_target: true,
         };
-        // Always a word, so that the code has the same length whether we can be told to live or not.
-        let owner = match at.owner {
-            0 => (at.state, u32::MAX),
-            word => (word, Link::OWNER_TID_MASK),
-        };
-        let gate = Gate {
-            open: at.state,
-            owner: Some(owner),
-        };
         let (mut code, mut starts) = (Vec::new(), Vec::new());
         for made in self.made {
-            let kept = match made.site {
-                Site::Entry | Site::Return => 0,
-                Site::Offset | Site::Static(_) => KEPT_LEN as u32,
-                _ => {
-                    starts.push(None);
-                    continue;
-                }
+            let Some(frame) = frame(made.site, at) else {
+                starts.push(None);
+                continue;
             };
-            let frame = Frame::Probe { gate, kept };
             let start = (code.len() as u64).next_multiple_of(32);
             code.resize(start as usize, 0xcc);
             let here = at.programs + start;

@@ -87,6 +87,11 @@ impl Local {
         }
     }
 
+    /// Whether there are programs of a kind.
+    pub(super) fn has(&self, site: Site) -> bool {
+        self.programs.iter().any(|(s, _)| *s == site)
+    }
+
     /// Runs the programs of a kind.
     pub(super) fn run(&self, site: Site) {
         self.run_with(site, &[0; CONTEXT]);

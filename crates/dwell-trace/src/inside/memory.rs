@@ -17,7 +17,8 @@ const PARTS: u64 = 1 + OWNERS as u64;
 /// Where a store is, from the start of the shared part.
 #[derive(Debug, Clone, Copy)]
 enum Place {
-    Memory(u64),
+    /// Where, and bytes.
+    Memory(u64, u64),
     /// Its [`Table`].
     Table(u64),
     /// It is told by the state itself.
@@ -78,7 +79,7 @@ impl Shape {
 
     fn place(&mut self, store: Store, room: &mut Room) -> Place {
         let (key, value, entries, is_sums) = match store {
-            Store::Memory { size } => return Place::Memory(room.take(size.into())),
+            Store::Memory { size } => return Place::Memory(room.take(size.into()), size.into()),
             Store::Records => return Place::State,
             Store::Thread { size } => {
                 self.threads.2 = u64::from(size).next_multiple_of(64);
@@ -120,8 +121,16 @@ impl Shape {
     /// Where a store of memory begins.
     pub(super) fn memory(&self, store: u32) -> u64 {
         match self.places[store as usize] {
-            Place::Memory(at) | Place::Table(at) => at,
+            Place::Memory(at, _) | Place::Table(at) => at,
             Place::State => 0,
+        }
+    }
+
+    /// The same with its bytes.
+    pub(super) fn memory_of(&self, store: u32) -> (u64, u64) {
+        match self.places[store as usize] {
+            Place::Memory(at, size) => (at, size),
+            Place::Table(_) | Place::State => (0, 0),
         }
     }
 

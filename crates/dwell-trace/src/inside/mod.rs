@@ -21,10 +21,11 @@ use code::Block;
 use dwell_abi::program::{Program, Store};
 use dwell_patch::Attachment;
 use dwell_patch::process::State;
-use dwell_script::codegen::{Generator, MEMORY, Site};
+use dwell_script::codegen::{Generator, MEMORY, Site, control};
 use dwell_script::schema::{AggregationId, Row};
 use local::Local;
 use memory::{Memory, OWN_LEN, Shape};
+pub(crate) use places::{Refused, Survey};
 use records::Reader;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -50,6 +51,7 @@ pub(crate) struct Inside {
     time: TimeKeeper,
     reader: Reader,
     removed: Removed,
+    refused: Refused,
 }
 
 /// The script cannot run inside: why, and what can be done.
@@ -58,19 +60,24 @@ pub(crate) fn refuse(why: impl std::fmt::Display) -> TraceError {
 }
 
 impl Inside {
-    /// Patches the process. Programs do not run yet.
+    /// What of a script could run inside.
+    pub(crate) fn survey(made: &[Made], stores: &[Store]) -> Result<Survey, TraceError> {
+        places::survey(made, &Shape::new(stores, 4096))
+    }
+
+    /// Patches the process, as far as that can be done. Programs do not run yet.
     pub(crate) fn new(
-        made: &[Made],
+        survey: &Survey,
+        mut made: Vec<Made>,
         stores: &[Store],
         initial: &[u8],
         ring_bytes: u32,
     ) -> Result<Inside, TraceError> {
-        let pid = places::process(made)?;
-        places::check_machine(pid)?;
+        let pid = survey.pid;
         let time = TimeKeeper::begin();
         let shape = Shape::new(stores, ring_bytes);
-        let block = Block::new(made, &shape)?;
-        let probes = places::probes(pid, made, &block)?;
+        let block = Block::new(&made, &shape)?;
+        let (numbers, probes) = survey.probes(&made, &block);
         let state = State {
             own_len: OWN_LEN,
             shared_len: shape.len,
@@ -79,14 +86,22 @@ impl Inside {
         };
         let attachment =
             Attachment::with_programs(pid as i32, &probes, &state, Some(&block)).map_err(refuse)?;
-        places::check_spots(&attachment, &probes)?;
+        let refused = places::refused(&attachment, &numbers);
+        if refused.reasons.len() == numbers.len() {
+            let why = refused.reasons.values().next();
+            let why = why.map_or("no probe is in a process", String::as_str);
+            return Err(refuse(why));
+        }
+        for made in &mut made {
+            made.members
+                .retain(|(number, _)| !refused.reasons.contains_key(number));
+        }
         let shared = attachment.share_state(0).map_err(refuse)?;
         let memory = Memory::new(shared);
         shape.fill(&memory, pid);
         memory.write(shape.memory(MEMORY), initial);
-        let local = Local::new(made, &shape, &memory)?;
-        let watchers = Watchers::new(pid, &places::counts(made))?;
-        let reader = Reader::default();
+        let local = Local::new(&made, &shape, &memory)?;
+        let watchers = Watchers::new(pid, &places::counts(&made))?;
         Ok(Inside {
             attachment: Some(attachment),
             watchers,
@@ -94,9 +109,15 @@ impl Inside {
             memory,
             shape,
             time,
-            reader,
+            reader: Reader::default(),
             removed: Removed::default(),
+            refused,
         })
+    }
+
+    /// The probes that it was made for and whose places were not patched.
+    pub(crate) fn refused(&self) -> &Refused {
+        &self.refused
     }
 
     /// Sets an entry of a table.
@@ -104,17 +125,46 @@ impl Inside {
         sums::set(&self.memory, &self.shape, store, key, value);
     }
 
-    /// Runs BEGIN and lets the programs run.
-    pub(crate) fn start(&mut self) -> Result<(), TraceError> {
+    /// Whether BEGIN runs here.
+    pub(crate) fn runs_begin(&self) -> bool {
+        self.local.has(Site::Begin)
+    }
+
+    /// Runs BEGIN.
+    pub(crate) fn begin(&mut self) {
         self.time.set(self.memory.state());
         self.local.run(Site::Begin);
+    }
+
+    /// Where variables are, and their bytes: the script's memory behind the control words.
+    fn variables_at(&self) -> (u64, u64) {
+        let (start, size) = self.shape.memory_of(MEMORY);
+        let words = u64::from(control::ZEROS);
+        (start + words, size - words)
+    }
+
+    /// The script's memory behind the control words.
+    pub(crate) fn variables(&self) -> Vec<u8> {
+        let (at, size) = self.variables_at();
+        self.memory.words(at, size)
+    }
+
+    /// Sets what [`Inside::variables`] gives, before programs run.
+    pub(crate) fn set_variables(&self, variables: &[u8]) {
+        let (at, size) = self.variables_at();
+        assert_eq!(variables.len() as u64, size, "both engines' are alike");
+        self.memory.write(at, variables);
+    }
+
+    /// Lets the programs run.
+    pub(crate) fn open(&mut self) -> Result<(), TraceError> {
         self.local.start_ticks();
         let attachment = self.attachment.as_ref().expect("it was not stopped");
         attachment.write_state(0, 0, &[1]).map_err(refuse)
     }
 
-    /// Gives the process its code back and runs END.
-    pub(crate) fn stop(&mut self) -> Result<(), TraceError> {
+    /// Gives the process its code back.
+    pub(crate) fn detach(&mut self) -> Result<(), TraceError> {
         self.time.set(self.memory.state());
         if let Some(attachment) = self.attachment.take() {
             // A process that has ended runs nothing.
@@ -122,9 +172,13 @@ impl Inside {
             self.watchers = Watchers::default();
             attachment.detach().map_err(refuse)?;
         }
+        Ok(())
+    }
+
+    /// Runs END.
+    pub(crate) fn end(&mut self) {
         self.local.run(Site::End);
         self.reader.abandon();
-        Ok(())
     }
 
     /// Waits for a record that is urgent, and meanwhile runs what is due.

@@ -1,5 +1,6 @@
-//! Which places of a process are patched for a script, and whether that can be done.
-use super::code::Block;
+//! Which places of a process are patched for a script, and for which that cannot be done.
+use super::code::{self, Block};
+use super::memory::Shape;
 use super::watchers::Count;
 use super::{Made, refuse};
 use crate::error::TraceError;
@@ -10,39 +11,173 @@ use dwell_patch::process::FunctionAt;
 use dwell_patch::{Attachment, Hook, Image, Probe};
 use dwell_script::codegen::Site;
 use memmap2::Mmap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::rc::Rc;
 
-/// The process that a script is about; refused where there is none or more than one.
-pub(super) fn process(made: &[Made]) -> Result<u32, TraceError> {
-    let mut pids = Vec::new();
+/// What of a script could run inside which process, and why the rest could not.
+pub(crate) struct Survey {
+    pub(crate) pid: u32,
+    places: BTreeMap<u32, Spot>,
+    /// By probe.
+    pub(crate) reasons: BTreeMap<u32, String>,
+    /// Those of them that are refused for their places alone.
+    unpatchable: BTreeSet<u32>,
+}
+
+/// Where a probe is in a file.
+struct Spot {
+    file: Rc<str>,
+    function: u64,
+    place: Place,
+}
+
+/// Looks at all probes of a script. Refused where none is in a process, or nothing can run in it.
+pub(super) fn survey(made: &[Made], shape: &Shape) -> Result<Survey, TraceError> {
+    let mut survey = Survey {
+        pid: process(made)?,
+        places: BTreeMap::new(),
+        reasons: BTreeMap::new(),
+        unpatchable: BTreeSet::new(),
+    };
+    check_machine(survey.pid)?;
     for made in made {
-        let what = match made.site {
+        let only_kernel = match made.site {
             Site::Begin | Site::End | Site::Error | Site::Tick => "",
             Site::Entry | Site::Return | Site::Offset | Site::Static(_) => "",
-            Site::SyscallEntry | Site::SyscallReturn => "system calls",
-            Site::Tracepoint => "the kernel's tracepoints",
-            Site::Profile => "profile probes",
+            Site::SyscallEntry | Site::SyscallReturn => "system calls are only seen by the kernel",
+            Site::Tracepoint => "the kernel's tracepoints are only seen by the kernel",
+            Site::Profile => "profile probes are only seen by the kernel",
         };
-        if !what.is_empty() {
-            return Err(refuse(format_args!("{what} are only seen by the kernel")));
+        let why = match only_kernel {
+            "" => code::why_not(made, shape),
+            why => Some(why.to_owned()),
+        };
+        if let Some(why) = why {
+            let numbers = made
+                .members
+                .iter()
+                .map(|(number, _)| (*number, why.clone()));
+            survey.reasons.extend(numbers);
         }
-        pids.extend(made.members.iter().filter_map(|(_, at)| match at {
-            At::Code { pid, .. } => Some(*pid),
-            _ => None,
-        }));
     }
-    pids.sort_unstable();
-    pids.dedup();
-    match pids[..] {
-        [pid] => Ok(pid),
-        [] => Err(refuse("no probe is in a process")),
-        _ => Err(refuse("the probes are in several processes")),
+    survey.find_places(made);
+    Ok(survey)
+}
+
+/// The process that most of a script's places are in.
+fn process(made: &[Made]) -> Result<u32, TraceError> {
+    let mut places: BTreeMap<u32, usize> = BTreeMap::new();
+    for (_, at) in made.iter().flat_map(|made| &made.members) {
+        if let At::Code { pid, .. } = at {
+            *places.entry(*pid).or_default() += 1;
+        }
+    }
+    let most = places.into_iter().max_by_key(|(_, count)| *count);
+    let (pid, _) = most.ok_or_else(|| {
+        let only = made
+            .iter()
+            .map(|made| made.site)
+            .find_map(|site| match site {
+                Site::SyscallEntry | Site::SyscallReturn => Some("system calls"),
+                Site::Tracepoint => Some("the kernel's tracepoints"),
+                Site::Profile => Some("profile probes"),
+                _ => None,
+            });
+        match only {
+            Some(what) => refuse(format_args!("{what} are only seen by the kernel")),
+            None => refuse("no probe is in a process"),
+        }
+    })?;
+    Ok(pid)
+}
+
+impl Survey {
+    /// Whether a probe is refused for its place, not for what is done there.
+    pub(crate) fn leaves_out(&self, probe: u32) -> bool {
+        self.unpatchable.contains(&probe)
+    }
+
+    /// Where the probes are that are not refused yet.
+    fn find_places(&mut self, made: &[Made]) {
+        let mut by_file: BTreeMap<&str, Vec<(u32, u64, &Code)>> = BTreeMap::new();
+        for (number, at) in made.iter().flat_map(|made| &made.members) {
+            let At::Code {
+                file,
+                pid,
+                offset,
+                what,
+            } = at
+            else {
+                continue;
+            };
+            if *pid != self.pid {
+                let why = format!("other probes are in process {}", self.pid);
+                self.reasons.entry(*number).or_insert(why);
+            } else if !self.reasons.contains_key(number) {
+                let places = by_file.entry(file).or_default();
+                places.push((*number, *offset, what));
+            }
+        }
+        for (file, places) in by_file {
+            if let Err(why) = self.find_in(file, &places) {
+                let numbers = places.iter().map(|place| (place.0, why.clone()));
+                self.reasons.extend(numbers);
+            }
+        }
+    }
+
+    fn find_in(&mut self, file: &str, places: &[(u32, u64, &Code)]) -> Result<(), String> {
+        let module = Module::open(file, self.pid)?;
+        let failed = |error| format!("{}: {error}", module.path);
+        let image = Image::parse(&module.data).map_err(failed)?;
+        let path: Rc<str> = module.path.as_str().into();
+        for (number, offset, what) in places {
+            match place(&image, *offset, what) {
+                Ok((function, place)) => {
+                    let file = Rc::clone(&path);
+                    let spot = Spot {
+                        file,
+                        function,
+                        place,
+                    };
+                    self.places.insert(*number, spot);
+                }
+                Err(why) => {
+                    self.unpatchable.insert(*number);
+                    self.reasons.insert(*number, why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is to be patched for these programs, with the probes' numbers.
+    pub(super) fn probes(&self, made: &[Made], block: &Block<'_>) -> (Vec<u32>, Vec<Probe>) {
+        let (mut numbers, mut probes) = (Vec::new(), Vec::new());
+        for (index, made) in made.iter().enumerate() {
+            for (number, _) in &made.members {
+                let Some(spot) = self.places.get(number) else {
+                    continue;
+                };
+                numbers.push(*number);
+                probes.push(Probe {
+                    file: spot.file.to_string(),
+                    function: FunctionAt::Address(spot.function),
+                    place: spot.place,
+                    hook: Hook::Program {
+                        code: block.start(index),
+                        number: *number,
+                    },
+                });
+            }
+        }
+        (numbers, probes)
     }
 }
 
 /// Whether the machine and the process allow what the agent does.
-pub(super) fn check_machine(pid: u32) -> Result<(), TraceError> {
+fn check_machine(pid: u32) -> Result<(), TraceError> {
     /// Of AT_HWCAP2: programs may read the fs base.
     const FSGSBASE: u64 = 1 << 1;
     /// Of leaf 7's ecx.
@@ -81,8 +216,8 @@ struct Module {
 }
 
 impl Module {
-    fn open(file: &str, pid: u32) -> Result<Module, TraceError> {
-        let failed = |error| refuse(format_args!("{file}: {error}"));
+    fn open(file: &str, pid: u32) -> Result<Module, String> {
+        let failed = |error| format!("{file}: {error}");
         let named = file.strip_prefix(&format!("/proc/{pid}/root"));
         let path = match named {
             Some(path) => path.to_owned(),
@@ -96,61 +231,24 @@ impl Module {
     }
 }
 
-/// What is to be patched.
-pub(super) fn probes(pid: u32, made: &[Made], block: &Block<'_>) -> Result<Vec<Probe>, TraceError> {
-    let mut modules: HashMap<&str, Module> = HashMap::new();
-    let mut probes = Vec::new();
-    for (index, made) in made.iter().enumerate() {
-        for (number, at) in &made.members {
-            let At::Code {
-                file, offset, what, ..
-            } = at
-            else {
-                continue;
-            };
-            if !modules.contains_key(&**file) {
-                modules.insert(file, Module::open(file, pid)?);
-            }
-            let module = &modules[&**file];
-            let (function, place) = place(module, *offset, what)?;
-            let code = block.start(index);
-            probes.push(Probe {
-                file: module.path.clone(),
-                function: FunctionAt::Address(function),
-                place,
-                hook: Hook::Program {
-                    code,
-                    number: *number,
-                },
-            });
-        }
-    }
-    if probes.is_empty() {
-        return Err(refuse(format_args!("no probe is in process {pid}")));
-    }
-    Ok(probes)
-}
-
 /// The function around a place of a file, and where in it that is.
-fn place(module: &Module, offset: u64, what: &Code) -> Result<(u64, Place), TraceError> {
-    let path = &module.path;
-    let failed = |why: &dyn std::fmt::Display| refuse(format_args!("{path} at {offset:#x}: {why}"));
-    let elf = ElfFile::parse(&module.data).map_err(|e| failed(&e))?;
-    let image = Image::parse(&module.data).map_err(|e| failed(&e))?;
-    let address = elf.stated_address(offset);
-    let address = address.ok_or_else(|| failed(&"no code is there"))?;
-    let function = image.function_around(address).map_err(|e| failed(&e))?;
+fn place(image: &Image<'_>, offset: u64, what: &Code) -> Result<(u64, Place), String> {
+    let elf = image.file();
+    let address = elf.stated_address(offset).ok_or("no code is there")?;
+    let function = image
+        .function_around(address)
+        .map_err(|why| why.to_string())?;
     let place = match what {
         Code::Entry => Place::Entry,
         Code::Instruction => Place::Offset((address - function.start) as u32),
         // Where it leads to others by a jump, they return in its place, and for others as well.
-        Code::Return if parts(&image, function.start).len() > 1 => {
-            return Err(failed(&"the function ends by a jump to another"));
+        Code::Return if parts(image, function.start).len() > 1 => {
+            return Err("the function ends by a jump to another".into());
         }
         Code::Return => Place::Rets,
         Code::Static { .. } => {
             let why = "there is no room for a jump at the static probe: it was not built with dwell/sdt.h";
-            let site = jump_site(&elf, address).ok_or_else(|| failed(&why))?;
+            let site = jump_site(elf, address).ok_or(why)?;
             Place::Offset((site - function.start) as u32)
         }
     };
@@ -183,23 +281,32 @@ pub(super) fn counts(made: &[Made]) -> Vec<Count<'_>> {
     counts.collect()
 }
 
-/// Refuses a process of which not every place was patched.
-pub(super) fn check_spots(attachment: &Attachment, probes: &[Probe]) -> Result<(), TraceError> {
-    let mut spots = attachment.spots().iter();
-    if let Some(spot) = spots.find(|s| s.refusal.is_some()) {
-        let (path, function) = (&spot.path, spot.function);
-        let why = spot.refusal.expect("it was looked for");
-        let place = probes[spot.probe].place;
-        return Err(refuse(format_args!(
-            "{path}: the function at {function:#x} ({place:?}): {why}"
-        )));
+/// The probes whose places were not patched, and why.
+pub(super) fn refused(attachment: &Attachment, numbers: &[u32]) -> Refused {
+    let mut why: Vec<Option<String>> = vec![None; numbers.len()];
+    let mut patched = vec![false; numbers.len()];
+    for spot in attachment.spots() {
+        match spot.refusal {
+            Some(refusal) => why[spot.probe] = Some(refusal.to_string()),
+            None => patched[spot.probe] = true,
+        }
     }
-    let is_patched = |n: usize| attachment.spots().iter().any(|s| s.probe == n);
-    match (0..probes.len()).find(|n| !is_patched(*n)) {
-        Some(missing) => Err(refuse(format_args!(
-            "{} is not mapped",
-            probes[missing].file
-        ))),
-        None => Ok(()),
+    let mut refused = Refused::default();
+    for ((number, why), patched) in numbers.iter().zip(why).zip(patched) {
+        refused.partly |= patched && why.is_some();
+        let unmapped = (!patched).then(|| "its file is not mapped".to_owned());
+        if let Some(why) = why.or(unmapped) {
+            refused.reasons.insert(*number, why);
+        }
     }
+    refused
+}
+
+/// What was not patched of what was wanted.
+#[derive(Default)]
+pub(crate) struct Refused {
+    /// Why, by probe.
+    pub(crate) reasons: BTreeMap<u32, String>,
+    /// Some of them fire at other places of theirs.
+    pub(crate) partly: bool,
 }

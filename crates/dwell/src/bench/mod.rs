@@ -11,6 +11,7 @@ mod process;
 mod programs;
 mod report;
 mod runner;
+pub mod scripts;
 mod search;
 mod servers;
 mod statistics;

@@ -3,6 +3,7 @@ use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// A folder for what runs leave behind; removed with everything in it.
@@ -11,7 +12,9 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// Makes a folder of its own in the temporary folder.
     pub fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("dwell-bench-{}", std::process::id()));
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("dwell-bench-{pid}-{number}"));
         fs::create_dir_all(&path)
             .with_context(|| format!("cannot make the folder {}", path.display()))?;
         Ok(Scratch(path))

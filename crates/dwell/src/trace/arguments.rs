@@ -49,7 +49,7 @@ pub struct TraceArgs {
     /// End after compiling.
     #[arg(short = 'e')]
     pub compile_only: bool,
-    /// Show the script as it was understood.
+    /// Show the script as it was understood, and where its probes are: in the kernel or inside the process, and why.
     #[arg(short = 'v')]
     pub verbose: bool,
     /// Draw entries and returns as a tree.
@@ -70,8 +70,8 @@ pub struct TraceArgs {
     /// Make an object file from the provider file of -s, for makefiles that link one.
     #[arg(short = 'G', requires = "scripts", conflicts_with = "header")]
     pub object: bool,
-    /// Where the script runs: in the kernel, inside the process it is about (quicker by far, for `pid` probes), or
-    /// there only if all of it can.
+    /// Where the script runs: in the kernel; inside the process it is about (quicker by far, for `pid` probes; places
+    /// that cannot be patched are left out and named); or each probe inside if it can be there, else in the kernel.
     /// Without it: in the kernel, or inside the process for who may not load programs into the kernel.
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub engine: Option<EngineName>,
@@ -90,7 +90,7 @@ pub enum EngineName {
     Kernel,
     /// Inside the process.
     Process,
-    /// Inside the process if all of the script can run there.
+    /// Each probe inside the process if it can run there, else in the kernel; together what shares variables.
     Auto,
 }
 

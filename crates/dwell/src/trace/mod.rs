@@ -4,6 +4,7 @@ mod arguments;
 pub mod header;
 mod names;
 mod output;
+mod placement;
 mod run;
 mod source;
 mod target;
@@ -13,7 +14,6 @@ pub use arguments::TraceArgs;
 use anyhow::Context;
 use dwell_debuginfo::{Known, Process};
 use dwell_script::codegen::Limits;
-use dwell_script::schema::ProbeName;
 use dwell_script::{Compiled, Input, Macros, Options, compile_all};
 use dwell_trace::{Session, Settings};
 use output::Output;
@@ -137,8 +137,11 @@ fn execute(
     let mut session = Session::new(script, &settings, &mut Vec::new())
         .with_context(|| format!("failed to enable {}", names(sources)))?;
     if args.list {
-        list(&session);
+        placement::list(&session, args.verbose);
         return Ok(0);
+    }
+    for line in placement::told(&session, args.verbose) {
+        eprintln!("{program}: {line}");
     }
     if !options.flag("quiet") {
         tell_matches(&session, compiled, (sources, program));
@@ -218,21 +221,4 @@ fn printer_options(options: &Options, target: &Target) -> dwell_script::output::
     }
     printing.target = target.pid.unwrap_or(0);
     printing
-}
-
-/// `-l`.
-fn list(session: &Session<'_>) {
-    println!(
-        "{:>5} {:>10} {:>17} {:>33} NAME",
-        "ID", "PROVIDER", "MODULE", "FUNCTION"
-    );
-    for (number, name, _) in session.probes() {
-        let ProbeName {
-            provider,
-            module,
-            function,
-            name,
-        } = name;
-        println!("{number:>5} {provider:>10} {module:>17} {function:>33} {name}");
-    }
 }

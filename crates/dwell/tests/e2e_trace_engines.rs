@@ -1,0 +1,210 @@
+//! Scripts whose probes are partly inside the process and partly in the kernel, on a program that counts its calls.
+mod common;
+
+use common::{dwell, program};
+use std::collections::BTreeMap;
+
+/// What a script on `places ROUNDS THREADS` said.
+struct Said {
+    /// Calls by function, as the program has it.
+    truth: BTreeMap<String, u64>,
+    /// The other lines.
+    lines: Vec<String>,
+    errors: String,
+    code: Option<i32>,
+}
+
+fn run(engine: &str, text: &str, rounds: u32, threads: u32) -> Said {
+    let command = format!("{} {rounds} {threads}", program("places"));
+    let arguments = ["trace", "--engine", engine, "-v", "-q", "-n", text, "-c"];
+    let mut dwell = dwell(&arguments);
+    let output = dwell.arg(command).output().expect("dwell runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    let (out, errors) = (text(output.stdout), text(output.stderr));
+    assert!(!errors.contains("drop"), "{errors}");
+    let known = ["outer ", "tiny ", "tiny_next ", "tail ", "leaf "];
+    let is_truth = |line: &&str| known.iter().any(|name| line.starts_with(name));
+    let (truth, lines): (Vec<&str>, Vec<&str>) = out.lines().partition(|line| is_truth(line));
+    let truth = truth.iter().filter_map(|line| line.split_once(' '));
+    let lines = lines.iter().filter(|line| !line.trim().is_empty());
+    Said {
+        truth: truth
+            .map(|(name, calls)| (name.to_owned(), calls.parse().expect("a number")))
+            .collect(),
+        lines: lines.map(|line| line.to_string()).collect(),
+        errors,
+        code: output.status.code(),
+    }
+}
+
+/// Lines of a name and a number.
+fn table(lines: &[String]) -> BTreeMap<String, u64> {
+    let row = |line: &String| {
+        let mut words = line.split_whitespace();
+        let (name, count) = (words.next()?.to_owned(), words.next()?.parse().ok()?);
+        Some((name, count))
+    };
+    let rows = lines
+        .iter()
+        .map(|line| row(line).unwrap_or_else(|| panic!("{lines:?}")));
+    rows.collect()
+}
+
+fn of(truth: &BTreeMap<String, u64>, names: &[&str]) -> BTreeMap<String, u64> {
+    let wanted = truth
+        .iter()
+        .filter(|(name, _)| names.contains(&name.as_str()));
+    wanted.map(|(name, calls)| (name.clone(), *calls)).collect()
+}
+
+const ALL: [&str; 5] = ["outer", "tiny", "tiny_next", "tail", "leaf"];
+
+/// One place without room for a jump takes none of the others with it.
+#[test]
+#[ignore = "needs root"]
+fn each_probe_goes_where_it_can() {
+    let text = "pid$target:places:outer:entry, pid$target:places:tiny:entry, pid$target:places:tiny_next:entry,
+        pid$target:places:tail:entry, pid$target:places:leaf:entry { @[probefunc] = count(); }";
+    let both = run("auto", text, 3000, 3);
+    assert_eq!(both.code, Some(0), "{}", both.errors);
+    let told = "4 probes are inside the process, 1 in the kernel";
+    assert!(both.errors.contains(told), "{}", both.errors);
+    let why = "it is too short for a 5-byte jump: places:tiny:entry";
+    assert!(both.errors.contains(why), "{}", both.errors);
+    assert_eq!(table(&both.lines), of(&both.truth, &ALL));
+    assert_eq!(both.truth["tiny"], 9000);
+    let kernel = run("kernel", text, 3000, 3);
+    assert_eq!(table(&kernel.lines), of(&kernel.truth, &ALL));
+}
+
+/// Aggregating functions keep their parts in two engines, and the whole is what one engine has.
+#[test]
+#[ignore = "needs root"]
+fn sums_of_both_engines_are_one() {
+    let text = "pid$target:places:tiny:entry, pid$target:places:leaf:entry {
+            @a[\"count\"] = count(); @b[\"sum\"] = sum(arg0); @c[\"least\"] = min(arg0 + 5); @d[\"most\"] = max(arg0);
+            @e[\"mean\"] = avg(arg0); @f[\"spread\"] = stddev(arg0); @g = quantize(arg0);
+            @h = lquantize(arg0, 0, 1000, 100); @i = llquantize(arg0, 10, 0, 3, 10); }";
+    let [both, kernel] = ["auto", "kernel"].map(|engine| run(engine, text, 900, 2));
+    assert!(
+        both.errors
+            .contains("1 probes are inside the process, 1 in the kernel"),
+        "{}",
+        both.errors
+    );
+    assert_eq!(both.lines, kernel.lines);
+    assert!(both.lines.len() > 30, "{:?}", both.lines);
+}
+
+/// The records of both come in the order in which things happened.
+#[test]
+#[ignore = "needs root"]
+fn records_of_both_engines_are_in_order() {
+    let text = "BEGIN { printf(\"begin\\n\"); } END { printf(\"end\\n\"); }
+        pid$target:places:outer:entry, pid$target:places:tiny:entry, pid$target:places:tiny_next:entry {
+            printf(\"called: %s %d\\n\", probefunc, arg0); }";
+    const ROUNDS: u32 = 400;
+    let both = run("auto", text, ROUNDS, 1);
+    assert!(both.errors.contains("1 in the kernel"), "{}", both.errors);
+    let calls = (0..ROUNDS)
+        .flat_map(|n| ["outer", "tiny", "tiny_next"].map(|name| format!("called: {name} {n}")));
+    let all = ["begin".to_owned()]
+        .into_iter()
+        .chain(calls)
+        .chain(["end".to_owned()]);
+    let expected: Vec<String> = all.collect();
+    let kernel = run("kernel", text, ROUNDS, 1);
+    assert_eq!(kernel.lines, expected);
+    assert_eq!(both.lines, expected);
+}
+
+/// What probes share stays in one place; a variable that only BEGIN sets is known in both.
+#[test]
+#[ignore = "needs root"]
+fn variables_are_the_same_in_both_engines() {
+    let shared =
+        "pid$target:places:tiny:entry { calls++; } pid$target:places:leaf:entry { calls++; }
+        END { printf(\"calls %d\\n\", calls); }";
+    let said = run("auto", shared, 500, 1);
+    assert_eq!(
+        said.lines,
+        [format!("calls {}", said.truth["tiny"] + said.truth["leaf"])]
+    );
+    assert!(
+        said.errors.contains("all probes are in the kernel"),
+        "{}",
+        said.errors
+    );
+    assert!(
+        said.errors.contains("it shares variables"),
+        "{}",
+        said.errors
+    );
+    let settled = "BEGIN { limit = 7; word = \"few\"; }
+        pid$target:places:tiny:entry, pid$target:places:outer:entry /arg0 < limit/ { @[strjoin(word, probefunc)] = count(); }";
+    let said = run("auto", settled, 500, 2);
+    assert!(said.errors.contains("1 in the kernel"), "{}", said.errors);
+    let counts = table(&said.lines);
+    assert_eq!(counts["fewtiny"], 14);
+    assert_eq!(counts["fewouter"], 14);
+    let threads = "pid$target:places:outer:entry { self->n = arg0 + 1; }
+        pid$target:places:leaf:entry /self->n/ { @[\"pairs\"] = count(); self->n = 0; }
+        pid$target:places:tiny:entry { @[\"tiny\"] = count(); }";
+    let said = run("auto", threads, 500, 2);
+    assert!(said.errors.contains("1 in the kernel"), "{}", said.errors);
+    let counts = table(&said.lines);
+    assert_eq!((counts["pairs"], counts["tiny"]), (1000, 1000));
+    assert_eq!(said.truth["tiny"], 1000);
+}
+
+/// A return that happens in another function's place is the kernel's, and so is that function's entry.
+#[test]
+#[ignore = "needs root"]
+fn functions_are_in_one_engine() {
+    let text = "pid$target:places:tail:entry, pid$target:places:tail:return, pid$target:places:outer:return {
+        @[strjoin(probefunc, probename)] = count(); }";
+    let said = run("auto", text, 500, 2);
+    assert!(
+        said.errors
+            .contains("1 probes are inside the process, 2 in the kernel"),
+        "{}",
+        said.errors
+    );
+    let counts = table(&said.lines);
+    assert_eq!(counts["tailentry"], said.truth["tail"]);
+    assert_eq!(counts["tailreturn"], said.truth["tail"]);
+    assert_eq!(counts["outerreturn"], said.truth["outer"]);
+}
+
+/// With the process alone, what cannot be patched is left out by name, and only if nothing is left is it an error.
+#[test]
+#[ignore = "needs root"]
+fn places_that_cannot_be_patched_are_left_out_and_named() {
+    let text =
+        "pid$target:places:tiny:entry, pid$target:places:outer:entry { @[probefunc] = count(); }";
+    let said = run("process", text, 500, 1);
+    assert_eq!(said.code, Some(0), "{}", said.errors);
+    assert!(
+        said.errors.contains("1 of 2 probes are left out"),
+        "{}",
+        said.errors
+    );
+    assert!(
+        said.errors.contains("too short") && said.errors.contains("places:tiny:entry"),
+        "{}",
+        said.errors
+    );
+    assert_eq!(table(&said.lines), of(&said.truth, &["outer"]));
+    let said = run(
+        "process",
+        "pid$target:places:tiny:entry { @ = count(); }",
+        500,
+        1,
+    );
+    assert_eq!(said.code, Some(1), "{}", said.errors);
+    assert!(
+        said.errors.contains("too short") && said.errors.contains("remedy"),
+        "{}",
+        said.errors
+    );
+}
