@@ -139,23 +139,30 @@ impl<'s> Task<'s, '_> {
         if let Some((_, why)) = survey.reasons.iter().find(|(n, _)| !is_left_out(n)) {
             return Err(TraceError::NotInside(why.clone()));
         }
-        let made = part(&programs.made, |n| !survey.reasons.contains_key(&n));
-        let places = made.iter().flat_map(|(_, made)| &made.members);
-        if !places.into_iter().any(|(n, _)| is_place(n)) {
-            let why = survey.reasons.into_values().next().unwrap_or_default();
-            return Err(TraceError::NotInside(why));
+        let mut not_inside = survey.reasons.clone();
+        loop {
+            let made = part(&programs.made, |n| !not_inside.contains_key(&n));
+            let mut left = made.iter().flat_map(|(_, made)| &made.members);
+            if !left.any(|(n, _)| is_place(n)) {
+                let why = not_inside.into_values().next().unwrap_or_default();
+                return Err(TraceError::NotInside(why));
+            }
+            let inside = self.inside(&programs, &survey, made)?;
+            let refused = inside.refused();
+            not_inside.extend(refused.reasons.clone());
+            // What is left out fires nowhere.
+            if refused.partly {
+                continue;
+            }
+            return Ok(Placing {
+                engines: Engines {
+                    inside: Some(Box::new(RefCell::new(inside))),
+                    ..Engines::default()
+                },
+                generator: programs.generator,
+                not_inside,
+            });
         }
-        let inside = self.inside(&programs, &survey, made)?;
-        let mut not_inside = survey.reasons;
-        not_inside.extend(inside.refused().reasons.clone());
-        Ok(Placing {
-            engines: Engines {
-                inside: Some(Box::new(RefCell::new(inside))),
-                ..Engines::default()
-            },
-            generator: programs.generator,
-            not_inside,
-        })
     }
 
     /// Each set of probes inside if all of it can be there. What cannot be patched shows only when it is tried; then
