@@ -9,6 +9,7 @@ mod count;
 mod locks;
 #[allow(dead_code)] // as above
 mod script;
+mod system;
 
 /// Nothing here panics: there is no check that could fail. Stopping a thread in place would be the
 /// least harm.

@@ -12,6 +12,8 @@ pub mod layout;
 pub mod locks;
 #[allow(dead_code)] // as above
 pub mod script;
+#[allow(dead_code)] // as above
+mod system;
 
 /// The agent's code, position-independent.
 pub const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));

@@ -3,6 +3,7 @@ use super::layout::{
     BLOCK_BITS, PROBES, SHARED, SHARED_BITS, SLOT_BITS, Shared, Slot, State, THREAD_SHIFT, WAYS,
     kind, libc, lock_of, place_of,
 };
+use crate::system::{getpid, gettid};
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -165,30 +166,11 @@ fn take_block(state: &State) -> Option<usize> {
 /// child of vfork is not: it runs on its parent's thread.
 fn is_known(state: &State) -> bool {
     let settings = &state.settings;
-    let tid = system_call(SYS_GETTID) as u32;
-    let is_ours = system_call(SYS_GETPID) == settings.pid;
+    let tid = gettid();
+    let is_ours = getpid() == settings.pid;
     let is_right = settings.libc != libc::GLIBC
         || settings.tid_offset != 0 && tid_by_libc(settings.tid_offset) == tid;
     is_ours && is_right
-}
-
-const SYS_GETPID: u64 = 39;
-const SYS_GETTID: u64 = 186;
-
-/// A system call without arguments that cannot fail.
-fn system_call(number: u64) -> u64 {
-    let result;
-    // SAFETY: the calls used here touch no memory.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number => result,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack)
-        );
-    }
-    result
 }
 
 #[cfg(test)]

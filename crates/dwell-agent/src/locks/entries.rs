@@ -19,9 +19,10 @@ use super::layout::{
     WAITING_BITS, kind,
 };
 use super::operation::{CONTENDED, EBUSY, Operation};
-use super::release::{SYS_FUTEX, glibc_released, musl_released, tell_release};
+use super::release::{glibc_released, musl_released, tell_release};
 use super::words::glibc_rwlock;
 use crate::layout::Link;
+use crate::system::SYS_FUTEX;
 use core::arch::global_asm;
 use core::mem::offset_of;
 

@@ -15,14 +15,15 @@ use core::sync::atomic::Ordering;
 /// The type of a mutex, of either libc.
 const TYPE: u32 = 3;
 
-/// The number of the system call that wakes.
-pub(super) const SYS_FUTEX: u32 = 202;
-
-/// Its operation that wakes a thread, which waits in this process or in any.
-const fn waking(is_shared: bool) -> u32 {
+/// The operation of futex that wakes a thread, which waits in this process or in any; 0 where none is to be woken.
+const fn waking(is_wanted: bool, is_shared: bool) -> u32 {
     const FUTEX_WAKE: u32 = 1;
     const FUTEX_PRIVATE: u32 = 128;
-    FUTEX_WAKE | if is_shared { 0 } else { FUTEX_PRIVATE }
+    match (is_wanted, is_shared) {
+        (false, _) => 0,
+        (true, false) => FUTEX_WAKE | FUTEX_PRIVATE,
+        (true, true) => FUTEX_WAKE,
+    }
 }
 
 /// What is still to be done of a release.
@@ -44,16 +45,9 @@ pub(super) unsafe extern "C" fn glibc_released(
     kind: u32,
     was: u32,
 ) -> Released {
-    let is_waking = was == 2;
+    let waking = waking(was == 2, kind & GLIBC_SHARED != 0);
     // SAFETY: by contract.
-    unsafe {
-        released(
-            link,
-            lock,
-            was,
-            is_waking.then(|| waking(kind & GLIBC_SHARED != 0)),
-        )
-    }
+    unsafe { released(link, lock, was, waking) }
 }
 
 /// The same of a normal musl mutex; `waiters` is what it said of their number before.
@@ -69,20 +63,14 @@ pub(super) unsafe extern "C" fn musl_released(
 ) -> Released {
     const HAS_WAITERS: u32 = 1 << 31;
     let is_waking = waiters != 0 || was & HAS_WAITERS != 0;
+    let waking = waking(is_waking, kind & MUSL_SHARED != 0);
     // SAFETY: by contract.
-    unsafe {
-        released(
-            link,
-            lock,
-            was,
-            is_waking.then(|| waking(kind & MUSL_SHARED != 0)),
-        )
-    }
+    unsafe { released(link, lock, was, waking) }
 }
 
 /// # Safety
 /// As [`glibc_released`].
-unsafe fn released(link: *const Link, lock: u64, was: u32, waking: Option<u32>) -> Released {
+unsafe fn released(link: *const Link, lock: u64, was: u32, waking: u32) -> Released {
     let time = now();
     // SAFETY: by contract.
     let state = unsafe { listening(link) }.filter(|s| s.settings.events != 0 || was == 0);
@@ -94,7 +82,7 @@ unsafe fn released(link: *const Link, lock: u64, was: u32, waking: Option<u32>) 
         _ => events::is_told(state, lock),
     });
     Released {
-        waking: waking.unwrap_or(0).into(),
+        waking: waking.into(),
         time: if is_told { time } else { 0 },
     }
 }

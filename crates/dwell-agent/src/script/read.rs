@@ -1,6 +1,6 @@
 //! The target's memory, which may not be there: the kernel is asked, unless it is known to be.
 use super::layout::State;
-use super::system::{SYS_PROCESS_VM_READV, system_call};
+use crate::system::{SYS_PROCESS_VM_READV, system_call};
 
 const FAULT: i64 = -14;
 const PAGE: u64 = 4096;

@@ -1,6 +1,6 @@
 //! Records on their way to dwell: room is reserved by one exchange, and the head is written last.
 use super::layout::{State, head_of};
-use super::system::{SYS_FUTEX, system_call};
+use crate::system::{SYS_FUTEX, system_call};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const NO_ROOM: i64 = -11;

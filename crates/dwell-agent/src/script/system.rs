@@ -1,45 +1,10 @@
 //! What the kernel or the processor tells of the thread that runs.
 use super::layout::State;
 use super::threads::own_ids;
+use crate::system::{SYS_GETGID, SYS_GETUID, SYS_KILL, SYS_PRCTL, getpid, system_call};
 use core::arch::asm;
 
-pub(super) const SYS_GETPID: u64 = 39;
-pub(super) const SYS_KILL: u64 = 62;
-pub(super) const SYS_GETUID: u64 = 102;
-pub(super) const SYS_GETGID: u64 = 104;
-pub(super) const SYS_PRCTL: u64 = 157;
-pub(super) const SYS_GETTID: u64 = 186;
-pub(super) const SYS_FUTEX: u64 = 202;
-pub(super) const SYS_CLOCK_GETTIME: u64 = 228;
-pub(super) const SYS_TGKILL: u64 = 234;
-pub(super) const SYS_PROCESS_VM_READV: u64 = 310;
 const PR_GET_NAME: u64 = 16;
-
-/// A system call.
-///
-/// # Safety
-/// Whatever the call demands.
-pub(super) unsafe fn system_call(number: u64, arguments: [u64; 6]) -> u64 {
-    let [a, b, c, d, e, f] = arguments;
-    let result;
-    // SAFETY: by contract.
-    unsafe {
-        asm!(
-            "syscall",
-            inlateout("rax") number => result,
-            in("rdi") a,
-            in("rsi") b,
-            in("rdx") c,
-            in("r10") d,
-            in("r8") e,
-            in("r9") f,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack)
-        );
-    }
-    result
-}
 
 /// The processor.
 ///
@@ -97,8 +62,5 @@ pub unsafe extern "C" fn dwell_agent_script_name(to: u64) -> u64 {
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub unsafe extern "C" fn dwell_agent_script_signal(signal: u64) -> u64 {
     // SAFETY: what becomes of the process is what the script wants.
-    unsafe {
-        let pid = system_call(SYS_GETPID, [0; 6]);
-        system_call(SYS_KILL, [pid, signal, 0, 0, 0, 0])
-    }
+    unsafe { system_call(SYS_KILL, [getpid(), signal, 0, 0, 0, 0]) }
 }

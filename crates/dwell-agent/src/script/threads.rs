@@ -1,6 +1,6 @@
 //! Which thread this is, and its own memory.
 use super::layout::{OWNERS, State, THREAD_BITS, THREADS, TID_IN_CONTROL_BLOCK, Thread, place_of};
-use super::system::{SYS_GETPID, SYS_GETTID, SYS_TGKILL, system_call};
+use crate::system::{SYS_TGKILL, getpid, gettid, system_call};
 use core::arch::asm;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 
@@ -19,11 +19,6 @@ fn own_address(state: &State) -> u64 {
         unsafe { asm!("rdfsbase {}", out(reg) address, options(nostack, nomem)) };
     }
     address
-}
-
-fn gettid() -> u32 {
-    // SAFETY: touches no memory.
-    unsafe { system_call(SYS_GETTID, [0; 6]) as u32 }
 }
 
 /// What libc says that this thread's number is.
@@ -132,8 +127,7 @@ fn begin(state: &State, n: u64, address: u64) -> u32 {
     let is_right = is_told && told[0] as u32 == tid;
     let thread = place(state, n);
     thread.is_in_control_block.store(is_right.into(), Relaxed);
-    // SAFETY: touches no memory.
-    let pid = unsafe { system_call(SYS_GETPID, [0; 6]) };
+    let pid = getpid();
     thread.pid.store(pid as u32, Relaxed);
     if pid == state.pid && is_right {
         state.threads.have_control_blocks.store(1, Relaxed);
@@ -152,8 +146,7 @@ fn memory_at(state: &State, n: u64) -> u64 {
 pub(super) fn own_ids(state: &State) -> u64 {
     let (pid, tid) = match own_place(state) {
         Some((n, tid)) => (place(state, n).pid.load(Relaxed).into(), tid),
-        // SAFETY: touches no memory.
-        None => (unsafe { system_call(SYS_GETPID, [0; 6]) }, gettid()),
+        None => (getpid(), gettid()),
     };
     pid << 32 | u64::from(tid)
 }

@@ -1,6 +1,6 @@
 //! The time, by the processor's counter.
 use super::layout::{Clock, State};
-use super::system::{SYS_CLOCK_GETTIME, system_call};
+use crate::system::{SYS_CLOCK_GETTIME, system_call};
 use core::sync::atomic::Ordering;
 
 fn counter() -> u64 {
