@@ -3,6 +3,7 @@ mod common;
 
 use common::{Puppet, assert_pristine, at_entry, from_environment, percentiles};
 use dwell_patch::{Attachment, Hook, PatchError, Probe, State};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 const FUNCTIONS: [&str; 14] = [
@@ -91,6 +92,97 @@ fn attach_count_and_let_go() {
         0 => Hook::Count,
         _ => Hook::Call(dwell_agent::COUNT_OFFSET),
     });
+}
+
+/// A child of vfork runs in its parent's memory for as long as it likes, and its parent cannot be stopped meanwhile.
+/// Nobody waits for either.
+#[test]
+#[ignore = "needs root"]
+fn children_of_vfork_that_stay() {
+    const STAY_MS: &str = "5000";
+    let cycles = from_environment("DWELL_TORTURE_CYCLES", 20);
+    let mut target = Puppet::start("longvfork", &[STAY_MS]);
+    let probe = [at_entry("/longvfork", "call_in_child", Hook::Count)];
+    let mut pauses = Vec::new();
+    for _ in 0..cycles {
+        let attachment = Attachment::new(target.pid(), &probe).expect("it can be attached to");
+        let read = || attachment.counts().expect("the program runs")[0];
+        let truth = target.park()["call_in_child"];
+        let counted = read();
+        target.run();
+        std::thread::sleep(Duration::from_millis(20));
+        let calls = target.park()["call_in_child"] - truth;
+        assert_eq!(read() - counted, calls);
+        assert!(calls > 0);
+        target.run();
+        pauses.push(attachment.pause().longest);
+        let restored = attachment.detach().expect("it can be let go of");
+        assert_eq!((restored.windows, restored.arenas_left), (1, 0));
+        pauses.push(restored.pause.longest);
+        assert_pristine(target.pid());
+    }
+    target.finish();
+    let [median, p99, max] = percentiles(&mut pauses);
+    println!("pause beside children of vfork: p50 {median:.1?}, p99 {p99:.1?}, max {max:.1?}");
+    assert!(median < Duration::from_millis(12), "{median:?}");
+}
+
+/// Processes that take all the time of all processors.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn start() -> Hogs {
+        const A_PROCESSOR: usize = 2;
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let hog = |_| {
+            let script = ["-c", "while :; do :; done"];
+            Command::new("sh").args(script).spawn().expect("sh")
+        };
+        Hogs((0..processors * A_PROCESSOR).map(hog).collect())
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        for hog in &mut self.0 {
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
+
+/// Threads that hardly ever get a processor are long in coming to their stop. They are let go of nevertheless.
+#[test]
+#[ignore = "needs root"]
+fn a_process_that_gets_no_processor_is_let_go() {
+    let cycles = from_environment("DWELL_TORTURE_CYCLES", 3);
+    let mut target = Puppet::start("torture", &["32"]);
+    let idle = libc::sched_param { sched_priority: 0 };
+    for thread in std::fs::read_dir(format!("/proc/{}/task", target.pid())).expect("it runs") {
+        let tid = thread.expect("a thread").file_name();
+        let tid = tid.to_str().and_then(|t| t.parse().ok()).expect("a number");
+        // SAFETY: the structure is read during the call.
+        unsafe { libc::sched_setscheduler(tid, libc::SCHED_IDLE, &raw const idle) };
+    }
+    let mut pauses = Vec::new();
+    for _ in 0..cycles {
+        let attachment =
+            Attachment::new(target.pid(), &probes(Hook::Count)).expect("it can be attached to");
+        let hogs = Hogs::start();
+        std::thread::sleep(Duration::from_millis(100));
+        let restored = attachment.detach().expect("it can be let go of");
+        drop(hogs);
+        assert_eq!(
+            (restored.windows, restored.arenas_left),
+            (FUNCTIONS.len(), 0)
+        );
+        pauses.push(restored.pause.longest);
+    }
+    target.park();
+    assert_pristine(target.pid());
+    target.run();
+    target.finish();
+    println!("held meanwhile: {pauses:.1?}");
 }
 
 /// Room for an arena is looked for first and taken later: a program that maps memory all the time comes first

@@ -17,12 +17,14 @@ use super::threads::{Threads, in_tracer};
 use libc::user_regs_struct;
 use std::time::{Duration, Instant};
 
-/// Longest a thread is waited for to stop; others run meanwhile.
+/// Longest a thread is waited for to stop, at first; others run meanwhile.
 const STOP_LIMIT: Duration = Duration::from_millis(20);
+/// The same in the end: on a machine with more to do than it can, all threads may be slow.
+const LONGEST_STOP_LIMIT: Duration = Duration::from_secs(2);
 /// Longest a borrowed thread is waited for to get a processor and finish.
-const FINISH_LIMIT: Duration = Duration::from_secs(10);
+const FINISH_LIMIT: Duration = Duration::from_secs(60);
 /// Longest a thread is looked for.
-const SEARCH_LIMIT: Duration = Duration::from_secs(10);
+const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 /// Longest a thread is given for its call before it is looked at.
 const PROGRESS_LIMIT: Duration = Duration::from_millis(100);
 /// Between two looks at a borrowed thread, at first.
@@ -49,13 +51,16 @@ fn send(
     }
     let begin = Instant::now();
     let mut why = "none stopped";
+    let mut limit = STOP_LIMIT;
     while begin.elapsed() < SEARCH_LIMIT {
         for tid in threads(pid)? {
-            match in_tracer(|| try_thread(space, tid, errand, &slack, &done))? {
+            let stopped = || Threads::stop_one(pid, tid, limit);
+            match in_tracer(|| try_thread(space, stopped()?, errand, &slack, &done))? {
                 Ok(()) => return Ok(()),
                 Err(reason) => why = reason,
             }
         }
+        limit = (limit * 2).min(LONGEST_STOP_LIMIT);
         std::thread::sleep(Duration::from_millis(1));
     }
     Err(PatchError::NoThread { pid, why })
@@ -64,12 +69,12 @@ fn send(
 /// One attempt with one thread; the inner error says why it was not suited.
 fn try_thread(
     space: &Space,
-    tid: i32,
+    stopped: Option<Threads>,
     errand: &Errand,
     slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
 ) -> Result<Result<(), &'static str>, PatchError> {
-    let Some(mut stopped) = Threads::stop_one(space.pid, tid, STOP_LIMIT)? else {
+    let Some(mut stopped) = stopped else {
         return Ok(Err("it did not stop"));
     };
     let outcome = borrow(space, &mut stopped, errand, slack, done);

@@ -4,7 +4,7 @@
 use super::entry::entry_of;
 use super::slack::Slack;
 use super::space::{Space, mapping_at};
-use super::threads::sleeping_position;
+use super::threads::Sleep;
 use super::{PatchError, jump};
 use dwell_agent::layout::JUMP_LEN;
 use iced_x86::{
@@ -101,7 +101,7 @@ impl EntryNap {
 
     /// Whether the first thread of the process naps.
     pub fn is_taken(&self, pid: i32) -> bool {
-        sleeping_position(pid, pid).is_some_and(|at| at.pc == self.behind)
+        Sleep::of(pid).is_some_and(|s| s.at.pc == self.behind)
     }
 
     /// Whether a thread that stands at this address is about to nap, naps, or has not yet done what was

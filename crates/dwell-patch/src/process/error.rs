@@ -36,13 +36,15 @@ pub enum PatchError {
     Seccomp(i32),
     /// A thread did not stop in time, again and again.
     #[error(
-        "thread {tid} of process {pid} did not stop within {limit:?} in {tries} tries; all threads run again"
+        "thread {tid} {what}; it did not stop within {limit:?} in {tries} tries, and process {pid} runs on as before: try again when the machine has less to do, or give the process more of it (renice, chrt)"
     )]
     DoesNotStop {
         /// The process.
         pid: i32,
         /// The thread.
         tid: i32,
+        /// Its name, and what it did instead.
+        what: String,
         /// How long the others were held at most.
         limit: Duration,
         /// How often it was tried.

@@ -19,6 +19,7 @@ mod segment;
 mod slack;
 mod space;
 mod threads;
+mod vforked;
 
 pub use attach::{Attachment, Placed, Programs, Spot, State};
 pub use entry::{AtEntry, Held, entry_of};
@@ -30,15 +31,48 @@ pub use segment::{Segment, Shared};
 use dwell_agent::layout::JUMP_LEN;
 use space::Space;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use threads::{Threads, in_tracer};
+use threads::{Threads, Unstopped, in_tracer};
 
-/// Longest all threads are held in wait for one that does not stop.
-const PAUSE_LIMIT: Duration = Duration::from_millis(12);
-/// For how long stopping all threads is tried, over and over: on a machine with more to do than it can,
-/// a thread may wait long for the processor it needs to come to its stop.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two tries, at first.
+/// How long it is tried to stop all threads of a process: on a machine with more to do than it can, a thread may wait
+/// long for the processor that it needs to come to its stop.
+#[derive(Clone, Copy, Debug)]
+struct Patience {
+    /// Over and over for so long.
+    whole: Duration,
+    /// The threads that have stopped are held for so long at most in wait for the others, in the last tries. In the
+    /// first ones it is [`FIRST_LIMIT`].
+    longest: Duration,
+}
+
+impl Patience {
+    /// A process that cannot be patched is none the worse for it.
+    const TO_PATCH: Patience = Patience {
+        whole: Duration::from_secs(30),
+        longest: Duration::from_millis(200),
+    };
+    /// One that has been patched should not stay so.
+    const TO_RESTORE: Patience = Patience {
+        whole: Duration::from_secs(180),
+        longest: Duration::from_secs(4),
+    };
+
+    /// For how long threads are held in this try, from 0.
+    fn limit(self, tries: u32) -> Duration {
+        /// Between two steps: one unlucky try tells nothing.
+        const TRIES: u32 = 4;
+        let doubled = FIRST_LIMIT.saturating_mul(1 << (tries / TRIES).min(16));
+        doubled.min(self.longest)
+    }
+}
+
+/// Longest all threads are held in wait for one that does not stop, at first.
+const FIRST_LIMIT: Duration = Duration::from_millis(12);
+/// Tries at least, however long they take: a machine that was suspended makes a long time of a short one.
+const LEAST_TRIES: u32 = 32;
+/// Between two tries, at least.
 const BACK_OFF: Duration = Duration::from_millis(1);
+/// How many times longer than they were held the threads run until the next try.
+const RESPITE: u32 = 3;
 
 /// What holding all threads of a process cost it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,40 +97,50 @@ impl Pause {
 /// none.
 fn while_stopped<T: Send>(
     space: &Space,
+    patience: Patience,
     pause: &mut Pause,
     mut operation: impl FnMut(&Threads) -> Result<Option<T>, PatchError> + Send,
 ) -> Result<Option<T>, PatchError> {
     let mut unstoppable = None;
     let begin = Instant::now();
-    let mut tries = 0;
-    while begin.elapsed() < PATIENCE {
-        tries += 1;
-        let attempt = || -> Result<Result<Option<T>, i32>, PatchError> {
+    let mut failures = 0;
+    for tries in 1.. {
+        let limit = patience.limit(failures);
+        let attempt = || -> Result<(Result<Option<T>, Unstopped>, Duration), PatchError> {
             let begin = Instant::now();
-            let threads = match Threads::stop_all(space.pid, PAUSE_LIMIT)? {
+            let threads = match Threads::stop_all(space.pid, limit)? {
                 Ok(threads) => threads,
-                Err(tid) => {
+                Err(unstopped) => {
                     pause.add(begin.elapsed(), 0);
-                    return Ok(Err(tid));
+                    return Ok((Err(unstopped), begin.elapsed()));
                 }
             };
             let count = threads.held().len();
             let outcome = operation(&threads);
-            pause.add(threads.release(), count);
-            outcome.map(Ok)
+            let held = threads.release();
+            pause.add(held, count);
+            Ok((Ok(outcome?), held))
         };
-        match in_tracer(attempt)? {
+        let (outcome, held) = in_tracer(attempt)?;
+        match outcome {
             Ok(Some(answer)) => return Ok(Some(answer)),
             Ok(None) => unstoppable = None,
-            Err(tid) => unstoppable = Some(tid),
+            Err(unstopped) => {
+                failures += 1;
+                unstoppable = Some((unstopped, tries));
+            }
         }
-        std::thread::sleep(BACK_OFF * (1 + tries % 8));
+        if begin.elapsed() > patience.whole && tries >= LEAST_TRIES {
+            break;
+        }
+        std::thread::sleep((held * RESPITE).max(BACK_OFF * (1 + tries % 8)));
     }
     match unstoppable {
-        Some(tid) => Err(PatchError::DoesNotStop {
+        Some((Unstopped { tid, what }, tries)) => Err(PatchError::DoesNotStop {
             pid: space.pid,
             tid,
-            limit: PAUSE_LIMIT,
+            what,
+            limit: patience.limit(failures),
             tries,
         }),
         None => Ok(None),

@@ -4,7 +4,7 @@ use super::contexts::saved;
 use super::entry_nap::forget_left_behind;
 use super::space::{Mapping, Space};
 use super::threads::Threads;
-use super::{PatchError, Pause, while_stopped};
+use super::{PatchError, Patience, Pause, while_stopped};
 use dwell_elf::ElfFile;
 use std::fs::File;
 use std::ops::Range;
@@ -103,13 +103,18 @@ impl Slack {
         if now == self.original {
             return Ok(true);
         }
-        let cleared = while_stopped(space, &mut Pause::default(), |threads| {
-            if self.is_in_use(space, threads)? {
-                return Ok(None);
-            }
-            forget_left_behind(space, &self.range())?;
-            self.restore(space).map(Some)
-        })?;
+        let cleared = while_stopped(
+            space,
+            Patience::TO_RESTORE,
+            &mut Pause::default(),
+            |threads| {
+                if self.is_in_use(space, threads)? {
+                    return Ok(None);
+                }
+                forget_left_behind(space, &self.range())?;
+                self.restore(space).map(Some)
+            },
+        )?;
         Ok(cleared.is_some())
     }
 

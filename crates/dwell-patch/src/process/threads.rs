@@ -2,6 +2,7 @@
 use super::PatchError;
 use super::ptrace::{self, Status};
 use super::space::{is_zombie, status_field, threads};
+use super::vforked;
 use libc::user_regs_struct;
 use std::fs;
 use std::io;
@@ -12,6 +13,8 @@ const EINTR: u64 = -4i64 as u64;
 const ERESTARTNOHAND: u64 = -514i64 as u64;
 /// Between two looks at threads that have not stopped.
 const POLL: Duration = Duration::from_micros(20);
+/// How long threads are waited for before it is asked what keeps them; then after twice that, and so on.
+const FIRST_ASKED: Duration = Duration::from_micros(500);
 
 /// Where a thread stands in user space.
 #[derive(Clone, Copy, Debug)]
@@ -36,19 +39,37 @@ pub(super) struct Threads {
     pid: i32,
     held: Vec<Held>,
     waiting: Vec<i32>,
+    /// All of them are wanted, not one.
+    is_whole: bool,
+    /// Processes that run in its memory, each with the thread that waits until it does so no more.
+    vforked: Vec<(i32, i32)>,
     since: Instant,
 }
 
+/// A thread that does not stop.
+#[derive(Clone, Debug)]
+pub(super) struct Unstopped {
+    pub tid: i32,
+    /// Its name, and what it does instead.
+    pub what: String,
+}
+
 impl Threads {
-    /// Stops every thread, those that are born meanwhile too. Gives up, letting all run, when one has
-    /// not stopped within `limit`; the error is that thread.
-    pub fn stop_all(pid: i32, limit: Duration) -> Result<Result<Threads, i32>, PatchError> {
-        let mut all = Threads {
+    fn new(pid: i32, is_whole: bool) -> Threads {
+        Threads {
             pid,
+            is_whole,
             held: Vec::new(),
             waiting: Vec::new(),
+            vforked: Vec::new(),
             since: Instant::now(),
-        };
+        }
+    }
+
+    /// Stops every thread, those that are born meanwhile and children of vfork too. Gives up, letting all run, when
+    /// one has not stopped within `limit`; the error is that thread.
+    pub fn stop_all(pid: i32, limit: Duration) -> Result<Result<Threads, Unstopped>, PatchError> {
+        let mut all = Threads::new(pid, true);
         loop {
             let known = all.held.len() + all.waiting.len();
             all.seize_new()?;
@@ -59,20 +80,16 @@ impl Threads {
                 };
             }
             if let Err(tid) = all.wait(limit)? {
+                let unstopped = Unstopped::look_at(tid);
                 all.release();
-                return Ok(Err(tid));
+                return Ok(Err(unstopped));
             }
         }
     }
 
     /// Stops one thread; none when it does not stop within `limit`.
     pub fn stop_one(pid: i32, tid: i32, limit: Duration) -> Result<Option<Threads>, PatchError> {
-        let mut one = Threads {
-            pid,
-            held: Vec::new(),
-            waiting: Vec::new(),
-            since: Instant::now(),
-        };
+        let mut one = Threads::new(pid, false);
         one.seize(tid)?;
         let stopped = one.wait(limit)?.is_ok() && one.held.iter().any(|h| h.stopped);
         if stopped {
@@ -123,9 +140,14 @@ impl Threads {
 
     /// Waits until all traced threads are held; the error is one that is not within the limit.
     fn wait(&mut self, limit: Duration) -> Result<Result<(), i32>, PatchError> {
+        let mut asked = FIRST_ASKED;
         loop {
             for tid in std::mem::take(&mut self.waiting) {
                 self.look_at(tid)?;
+            }
+            if !self.waiting.is_empty() && self.since.elapsed() > asked {
+                asked *= 2;
+                self.look_at_vforks();
             }
             let Some(&tid) = self.waiting.first() else {
                 return Ok(Ok(()));
@@ -145,7 +167,7 @@ impl Threads {
 
     fn look_at(&mut self, tid: i32) -> Result<(), PatchError> {
         match ptrace::status(tid) {
-            Ok(Status::Running) if is_gone(self.pid, tid) => {}
+            Ok(Status::Running) if is_gone(tid) => {}
             Ok(Status::Running) => self.waiting.push(tid),
             Ok(Status::Ended) => {
                 // The end of the first thread is its parent's business, which may be us.
@@ -173,6 +195,13 @@ impl Threads {
             return;
         };
         hide_interruption(tid, &mut registers);
+        let is_over =
+            |(child, parent): &(i32, i32)| *child == tid && !vforked::shares_memory(*parent, tid);
+        if self.vforked.iter().any(is_over) {
+            // It has begun another program meanwhile, and what it waits for is over.
+            let _ = ptrace::detach(tid, signal);
+            return;
+        }
         let at = Position {
             pc: registers.rip,
             sp: registers.rsp,
@@ -186,17 +215,44 @@ impl Threads {
     }
 
     /// Takes threads that sleep uninterruptibly for held: our request to stop comes first when they
-    /// wake. Not so a parent in vfork: its child runs in this memory.
+    /// wake. Not so a parent in vfork, unless its child is held: that runs in this memory.
     fn hold_sleepers(&mut self) {
         for tid in std::mem::take(&mut self.waiting) {
-            match sleeping_position(self.pid, tid) {
-                Some(at) => self.held.push(Held {
-                    tid,
-                    at,
-                    stopped: false,
-                    signal: 0,
-                }),
-                None => self.waiting.push(tid),
+            let sleep = Sleep::of(tid).filter(|s| !s.makes_process());
+            self.hold_asleep(tid, sleep);
+        }
+        // Its child may be among them.
+        self.look_at_vforks();
+    }
+
+    fn hold_asleep(&mut self, tid: i32, sleep: Option<Sleep>) {
+        match sleep {
+            Some(Sleep { at, .. }) => self.held.push(Held {
+                tid,
+                at,
+                stopped: false,
+                signal: 0,
+            }),
+            None => self.waiting.push(tid),
+        }
+    }
+
+    /// A parent in vfork sleeps until its child, which runs in the same memory, has another one or has ended: that may
+    /// be long. The child is stopped instead, and as long as it is its parent does not run.
+    fn look_at_vforks(&mut self) {
+        if !self.is_whole {
+            return;
+        }
+        for tid in std::mem::take(&mut self.waiting) {
+            let sleep = Sleep::of(tid).filter(Sleep::makes_process);
+            let child = sleep.as_ref().and_then(|_| vforked::child_of(tid));
+            let is_held = |child: i32| self.held.iter().any(|h| h.tid == child);
+            let is_asleep = child.is_some_and(is_held);
+            self.hold_asleep(tid, sleep.filter(|_| is_asleep));
+            if let Some(child) = child.filter(|c| !self.vforked.iter().any(|v| v.0 == *c)) {
+                self.vforked.push((child, tid));
+                // One that may not be traced is waited for.
+                let _ = self.seize(child);
             }
         }
     }
@@ -251,8 +307,8 @@ fn come_first() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &raw const priority) };
 }
 
-fn is_gone(pid: i32, tid: i32) -> bool {
-    !fs::exists(format!("/proc/{pid}/task/{tid}")).unwrap_or(false) || is_zombie(pid, tid)
+fn is_gone(tid: i32) -> bool {
+    !fs::exists(format!("/proc/{tid}")).unwrap_or(false) || is_zombie(tid, tid)
 }
 
 /// Some system calls end with EINTR when a thread is stopped, although no handler runs. What the
@@ -274,17 +330,47 @@ fn hide_interruption(tid: i32, registers: &mut user_regs_struct) {
     }
 }
 
-/// Where a thread sleeps in a system call or a fault; none when it runs, or waits for a vforked child.
-pub(super) fn sleeping_position(pid: i32, tid: i32) -> Option<Position> {
-    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
-    let mut fields = text.split_whitespace();
-    let call: i64 = fields.next()?.parse().ok()?;
-    let shares_memory = [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3].contains(&call);
-    let numbers: Vec<u64> = fields
-        .filter_map(|f| u64::from_str_radix(f.trim_start_matches("0x"), 16).ok())
-        .collect();
-    let [.., sp, pc] = numbers[..] else {
-        return None;
-    };
-    (!shares_memory).then_some(Position { pc, sp })
+/// Where a thread sleeps, and in which system call; negative in a fault.
+pub(super) struct Sleep {
+    call: i64,
+    pub at: Position,
+}
+
+impl Sleep {
+    /// None when the thread runs, or waits to.
+    pub fn of(tid: i32) -> Option<Sleep> {
+        let text = fs::read_to_string(format!("/proc/{tid}/syscall")).ok()?;
+        let mut fields = text.split_whitespace();
+        let call = fields.next()?.parse().ok()?;
+        let numbers: Vec<u64> = fields
+            .filter_map(|f| u64::from_str_radix(f.trim_start_matches("0x"), 16).ok())
+            .collect();
+        let [.., sp, pc] = numbers[..] else {
+            return None;
+        };
+        let at = Position { pc, sp };
+        Some(Sleep { call, at })
+    }
+
+    /// Whether the thread makes a process or a thread: of vfork and its like the thread returns only when the child no
+    /// longer needs its memory.
+    fn makes_process(&self) -> bool {
+        [libc::SYS_vfork, libc::SYS_clone, libc::SYS_clone3].contains(&self.call)
+    }
+}
+
+impl Unstopped {
+    fn look_at(tid: i32) -> Unstopped {
+        let name = fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+        let state = status_field(tid, tid, "State").unwrap_or_default();
+        let doing = match (Sleep::of(tid), state.chars().next()) {
+            (Some(sleep), _) if sleep.makes_process() => {
+                "it waits in vfork for a child that does not stop".to_owned()
+            }
+            (_, Some('R')) => "it waits for a processor".to_owned(),
+            _ => format!("its state is {state}"),
+        };
+        let what = format!("({}): {doing}", name.trim_end());
+        Unstopped { tid, what }
+    }
 }
