@@ -56,19 +56,21 @@ impl Patience {
         longest: Duration::from_secs(4),
     };
 
-    /// For how long threads are held in this try, from 0.
-    fn limit(self, tries: u32) -> Duration {
-        /// Between two steps: one unlucky try tells nothing.
-        const TRIES: u32 = 4;
-        let doubled = FIRST_LIMIT.saturating_mul(1 << (tries / TRIES).min(16));
-        doubled.min(self.longest)
+    /// For how long threads are held at most in a try after so many that failed.
+    fn limit(self, failures: u32) -> Duration {
+        /// Tries that keep to the first limit: mostly one of them succeeds.
+        const SHORT: u32 = 24;
+        /// Between two steps later.
+        const STEP: u32 = 4;
+        let steps = failures.saturating_sub(SHORT).div_ceil(STEP).min(16);
+        FIRST_LIMIT.saturating_mul(1 << steps).min(self.longest)
     }
 }
 
 /// Longest all threads are held in wait for one that does not stop, at first.
 const FIRST_LIMIT: Duration = Duration::from_millis(12);
 /// Tries at least, however long they take: a machine that was suspended makes a long time of a short one.
-const LEAST_TRIES: u32 = 32;
+const LEAST_TRIES: u32 = 64;
 /// Between two tries, at least.
 const BACK_OFF: Duration = Duration::from_millis(1);
 /// How many times longer than they were held the threads run until the next try.
