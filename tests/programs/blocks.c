@@ -1,7 +1,7 @@
 /*
  * blocks: threads that wait for each other in a known order. `blocks turns ROUNDS`: in each round one thread takes
  * a mutex, two others come and wait for it, one after the other, and hold it for a while each; a fourth one comes
- * meanwhile and gives up. `blocks readers ROUNDS`: one has a read-write lock for writing, two come to read and do so
+ * meanwhile and gives up. `blocks long ROUNDS`: the same, and the second holds it for 6 s. `blocks readers ROUNDS`: one has a read-write lock for writing, two come to read and do so
  * beside each other, a fourth one comes then to write. `blocks reborn ROUNDS`: in each round the same memory is
  * another lock, mutex or read-write lock, which one thread has, a second one wants, and a third one in vain.
  * `blocks spins ROUNDS`: in each round one has a spin lock and two spin for it. `blocks gates ROUNDS`: four come to a
@@ -34,7 +34,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
 static atomic_int stage, reading;
 static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
-static unsigned long rounds, every = 1;
+static unsigned long rounds, every = 1, second_hold = SECOND_HOLD;
 
 /* Of one thread: its waits, what of them it acquired the mutex after, and how long it held it then. */
 static struct {
@@ -51,7 +51,7 @@ static unsigned long now(void)
 
 static void pass_time(unsigned long ns)
 {
-	struct timespec t = { 0, (long)ns };
+	struct timespec t = { (long)(ns / 1000000000), (long)(ns % 1000000000) };
 	nanosleep(&t, NULL);
 }
 
@@ -127,7 +127,7 @@ static void turn(size_t me)
 		from = now();
 		pthread_mutex_lock(in_turn);
 		waited(me, from);
-		hold(me, me == 1 ? SECOND_HOLD : THIRD_HOLD);
+		hold(me, me == 1 ? second_hold : THIRD_HOLD);
 		pthread_mutex_unlock(in_turn);
 	}
 }
@@ -581,6 +581,8 @@ int main(int argc, char **argv)
 			continue;
 		if (strcmp(argv[1], "turns") == 0)
 			turns(turn, &mutex);
+		else if (strcmp(argv[1], "long") == 0)
+			second_hold = 6000ul * MS, turns(turn, &mutex);
 		else if (strcmp(argv[1], "readers") == 0)
 			turns(turn_to_read, &shared);
 		else if (strcmp(argv[1], "reborn") == 0)

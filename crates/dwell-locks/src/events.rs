@@ -31,7 +31,7 @@ pub(crate) struct Reader {
     clock: Clock,
     /// What has been read but may be followed by something older, with its time in ticks.
     kept: Vec<Words>,
-    /// Acquisitions of mutexes that were held for so long that they were handed over before they were written.
+    /// What threads had noted for so long that it was handed over before it was written.
     early: HashSet<Words>,
     /// When it was read last, in ticks.
     read: u64,
@@ -132,7 +132,7 @@ impl Reader {
     }
 }
 
-/// How the mutexes were acquired that threads hold after a wait.
+/// How the mutexes were acquired that threads hold after a wait, and how the waits began that threads are in.
 fn noted(read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<Words>> {
     const BLOCK: usize = HELD * size_of::<Slot>();
     let mut taken = [0; BLOCKS * 8];
@@ -140,10 +140,12 @@ fn noted(read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<Wo
     let (taken, _) = taken.as_chunks::<8>();
     let mut found = Vec::new();
     for (block, _) in taken.iter().enumerate().filter(|(_, t)| **t != [0; 8]) {
-        let mut bytes = [0; BLOCK];
-        read(offset_of!(Totals, acquired) + block * BLOCK, &mut bytes)?;
-        let (slots, _) = bytes.as_chunks::<{ size_of::<Slot>() }>();
-        found.extend(slots.iter().filter_map(|slot| whole(NO_NUMBER, slot)));
+        for notes in [offset_of!(Totals, acquired), offset_of!(Totals, attempts)] {
+            let mut bytes = [0; BLOCK];
+            read(notes + block * BLOCK, &mut bytes)?;
+            let (slots, _) = bytes.as_chunks::<{ size_of::<Slot>() }>();
+            found.extend(slots.iter().filter_map(|slot| whole(NO_NUMBER, slot)));
+        }
     }
     Ok(found)
 }
@@ -307,7 +309,7 @@ mod tests {
         assert_eq!(event.what, What::Released);
     }
 
-    /// An acquisition is told with the release, but not later than it is needed, and once.
+    /// A wait and an acquisition are told with the release, but not later than they are needed, and once.
     #[test]
     fn what_is_only_noted_is_handed_over_in_time() {
         let memory = Memory::new();

@@ -231,6 +231,39 @@ fn waits_and_holds_of(program: &str, names_owner: bool) {
     assert_eq!(counted.events, ROUNDS * (2 + 2 + 2 + 3 + 3 * 4 * 2));
 }
 
+/// What is told with a mutex' release is told before when that takes long: a recording that is looked at meanwhile
+/// has the wait.
+#[test]
+#[ignore = "needs root"]
+fn a_wait_is_told_while_the_mutex_is_held_for_long() {
+    let scratch = Scratch::new();
+    let mut target = Puppet::start("blocks", &["long", "1"]);
+    let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let (answer, told_early) = std::thread::scope(|scope| {
+        let turn = scope.spawn(|| target.tell("r"));
+        let mut told_early = false;
+        while !turn.is_finished() {
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let tables = load(&recording.path);
+            let mut rows = tables.lock_blocks.iter();
+            let is_it = |r: &LockBlockRow| {
+                r.part == block_part::WAIT && r.end == block_end::ACQUIRED && lasted(r).is_some()
+            };
+            told_early |= rows.any(is_it) && !turn.is_finished();
+        }
+        (turn.join().expect("it answers"), told_early)
+    });
+    assert!(told_early, "only when it was released");
+    let tables = recording.interrupt();
+    target.finish();
+    // And once.
+    let (_, rows) = of_lock(&tables, &answer);
+    let rows = Rows(rows);
+    assert_eq!(rows.of(block_part::WAIT).count(), 3);
+    assert_eq!(rows.of(block_part::BLOCK).count(), 1);
+    rows.check_blame(true);
+}
+
 /// A writer, readers beside each other, and a writer who waits for both of them.
 fn readers_and_writers_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 40;

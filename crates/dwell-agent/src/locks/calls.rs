@@ -77,11 +77,15 @@ pub(super) unsafe extern "C" fn enter(
     let kind = unsafe { kind_of(state.settings.libc, operation, lock) };
     let key = key_of(lock, kind);
     let mut is_contended = number & CONTENDED != 0;
-    let is_plain = kind == 0 && matches!(operation, Operation::Lock | Operation::TryLock);
-    let counters = Counters::of(state, key);
-    if is_plain && !is_contended {
-        // SAFETY: as above; a plain mutex of this libc.
-        match unsafe { take_plain(state, lock) } {
+    if !is_contended {
+        let counters = Counters::of(state, key);
+        let is_plain = kind == 0 && matches!(operation, Operation::Lock | Operation::TryLock);
+        let taken = match is_plain {
+            // SAFETY: as above; a plain mutex of this libc.
+            true => unsafe { take_plain(state, lock) },
+            false => None,
+        };
+        match taken {
             Some(true) => {
                 counters.add(Event::Acquired);
                 return ANSWERED;
@@ -345,7 +349,7 @@ unsafe fn end_spinning(state: &State, sp: u64, key: u64, counters: &Counters<'_>
     if call.key != key {
         // Of a call that never returned.
         if call.since != 0 {
-            events::forget_wait(state, call.key);
+            events::forget_wait(state, &call);
         }
         return;
     }
@@ -422,7 +426,7 @@ unsafe fn note(state: &State, call: &Noted, caller: u64) {
     if goes_on {
         operation |= before & CONTENDED;
     } else if place.since.load(order) != 0 {
-        events::forget_wait(state, place.key.load(order));
+        events::forget_wait(state, &noted(place));
         place.since.store(0, order);
     }
     place.key.store(call.key, order);
@@ -439,14 +443,19 @@ unsafe fn note(state: &State, call: &Noted, caller: u64) {
 fn take_note(state: &State, sp: u64) -> Option<Noted> {
     let order = Ordering::Relaxed;
     let found = bucket(state, sp).iter().find(|c| c.sp.load(order) == sp)?;
-    let noted = Noted {
-        sp,
-        key: found.key.load(order),
-        detail: found.detail.load(order),
-        operation: found.operation.load(order),
-        since: found.since.load(order),
-    };
+    let call = noted(found);
     found.since.store(0, order);
     found.sp.store(0, order);
-    Some(noted)
+    Some(call)
+}
+
+fn noted(call: &Call) -> Noted {
+    let order = Ordering::Relaxed;
+    Noted {
+        sp: call.sp.load(order),
+        key: call.key.load(order),
+        detail: call.detail.load(order),
+        operation: call.operation.load(order),
+        since: call.since.load(order),
+    }
 }

@@ -6,11 +6,11 @@
 //! well; who acquired a lock after a wait tells its own release (`held`). Numbers of threads are by the hash
 //! of the lock: a release too many is told where two locks share it, and the reader knows that nobody waited.
 //!
-//! As little as can be is done while a mutex is held: who acquired it notes when and how in its own memory, and counts
-//! as one who waits until it has let the mutex go, which is when both are told.
+//! As little as can be is done before a thread waits for a mutex, and while it holds it: when and how both began it notes
+//! in its own memory, and counts as one who waits until it has let the mutex go, which is when all is told.
 use super::calls::Noted;
 use super::held::{self, Place};
-use super::layout::{EVENT_WORDS, EVENTS, KIND_SHIFT, NOBODY, State, WAITING_BITS};
+use super::layout::{EVENT_WORDS, EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS};
 use super::layout::{kind, lock_of, place_of, what};
 use super::operation::Operation;
 use super::words::{is_free, mark, own_number, owner_of};
@@ -51,7 +51,11 @@ pub(super) unsafe fn begin_wait(state: &State, operation: u64, key: u64, caller:
     };
     let since = now();
     let caller = caller | what::ATTEMPT << KIND_SHIFT;
-    write(state, &[since, 0, key, caller, threads(state, owner)]);
+    let words = [since, 0, key, caller, threads(state, owner)];
+    match is_mutex(kind).then(|| held::free_attempt(state)).flatten() {
+        Some(place) => place.note(&words),
+        None => write(state, &words),
+    }
     since
 }
 
@@ -70,7 +74,7 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
         // SAFETY: by contract; a thread that has just waited for the lock may look at it.
         unsafe { mark(state, lock) };
         if let Some(place) = hold(state, lock) {
-            place.note(&words(0));
+            place.acquired.note(&words(0));
             return;
         }
     }
@@ -93,12 +97,14 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
     if !waits_on {
         subtract(&state.waiting, lock);
     }
+    tell_attempt(state, call.since, call.key);
     write(state, &words(owner));
 }
 
 /// A wait will have no end that is seen.
-pub(super) fn forget_wait(state: &State, key: u64) {
-    subtract(&state.waiting, lock_of(key).0);
+pub(super) fn forget_wait(state: &State, call: &Noted) {
+    subtract(&state.waiting, lock_of(call.key).0);
+    tell_attempt(state, call.since, call.key);
 }
 
 /// A thread has its mutex again after a wait for a condition: told when others wait for it.
@@ -111,7 +117,7 @@ pub(super) fn acquired_again(state: &State, key: u64, caller: u64) {
     let words = [now(), 0, key, caller, threads(state, 0)];
     add(&state.waiting, lock);
     match hold(state, lock) {
-        Some(place) => place.note(&words),
+        Some(place) => place.acquired.note(&words),
         None => {
             subtract(&state.waiting, lock);
             write(state, &words);
@@ -143,10 +149,29 @@ pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u6
 }
 
 fn tell_noted(state: &State, place: Place<'_>) {
-    if let Some(words) = place.noted() {
+    if let Some(words) = place.acquired.noted() {
+        let [_, since, key, ..] = words;
+        tell_attempt(state, since, key);
+        tell(state, place.acquired);
+    }
+}
+
+/// Tells how a wait began, unless that was told.
+fn tell_attempt(state: &State, since: u64, key: u64) {
+    if since != 0
+        && is_mutex(lock_of(key).1)
+        && let Some(attempt) = held::attempt(state, since, key)
+    {
+        tell(state, attempt);
+    }
+}
+
+/// Makes an event of what is noted.
+fn tell(state: &State, noted: &Event) {
+    if let Some(words) = noted.noted() {
         // Before it is forgotten: who reads the notes first and the events then misses none.
         write(state, &words);
-        place.forget();
+        noted.forget();
     }
 }
 

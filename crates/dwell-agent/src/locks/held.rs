@@ -1,7 +1,8 @@
 //! Locks that threads hold after a wait: their release is told. A thread alone writes what it holds.
 //!
 //! How a mutex was acquired is noted with it, in memory that no other thread writes, and becomes an event when the mutex
-//! has been let go: writing one takes longer, as all threads do it in one place, and would be part of the hold.
+//! has been let go: writing one takes longer, as all threads do it in one place, and would be part of the hold. So is
+//! how the wait for it began: while that was told, the mutex would be let go, and the thread would not wait.
 use super::counters::own_block;
 use super::layout::{EVENT_WORDS, Event, HELD, KIND_SHIFT, NO_NUMBER, State, lock_of, seal_of};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Copy)]
 pub(super) struct Place<'s> {
     lock: &'s AtomicU64,
-    acquired: &'s Event,
+    /// How it was acquired, if that is still to be told.
+    pub acquired: &'s Event,
 }
 
 /// Where this thread has a lock that it holds after a wait.
@@ -21,6 +23,24 @@ pub(super) fn place(state: &State, lock: u64) -> Option<Place<'_>> {
 /// A place for a lock that it has not.
 pub(super) fn free_place(state: &State) -> Option<Place<'_>> {
     places(state)?.find(|place| place.lock.load(Ordering::Relaxed) == 0)
+}
+
+/// A place for how this thread begins to wait.
+pub(super) fn free_attempt(state: &State) -> Option<&Event> {
+    attempts(state)?.iter().find(|a| a.noted().is_none())
+}
+
+/// How this thread began to wait at this time for the lock of a key, if that is still to be told.
+pub(super) fn attempt(state: &State, since: u64, key: u64) -> Option<&Event> {
+    let is_it = |a: &&Event| {
+        a.noted()
+            .is_some_and(|[time, _, its_key, ..]| (time, its_key) == (since, key))
+    };
+    attempts(state)?.iter().find(is_it)
+}
+
+fn attempts(state: &State) -> Option<&[Event; HELD]> {
+    state.totals.attempts.get(own_block(state)?)
 }
 
 fn places(state: &State) -> Option<impl Iterator<Item = Place<'_>>> {
@@ -40,22 +60,6 @@ impl Place<'_> {
     /// It is not any more.
     pub fn free(self) {
         self.lock.store(0, Ordering::Relaxed);
-    }
-
-    /// Notes how it was acquired.
-    pub fn note(self, words: &[u64; EVENT_WORDS]) {
-        self.acquired.write(NO_NUMBER, words);
-    }
-
-    /// How it was acquired, if that is still to be told. It stays noted until it was.
-    pub fn noted(self) -> Option<[u64; EVENT_WORDS]> {
-        let is_noted = self.acquired.seal.load(Ordering::Relaxed) != 0;
-        is_noted.then(|| self.acquired.words())
-    }
-
-    /// That was told.
-    pub fn forget(self) {
-        self.acquired.seal.store(0, Ordering::Release);
     }
 
     /// The lock is acquired once more.
@@ -87,8 +91,20 @@ impl Event {
         self.seal.store(seal_of(number, words), Ordering::Release);
     }
 
-    fn words(&self) -> [u64; EVENT_WORDS] {
-        self.places().map(|place| place.load(Ordering::Relaxed))
+    /// Notes what is to become an event.
+    pub(super) fn note(&self, words: &[u64; EVENT_WORDS]) {
+        self.write(NO_NUMBER, words);
+    }
+
+    /// What is noted. It stays so until it was told.
+    pub(super) fn noted(&self) -> Option<[u64; EVENT_WORDS]> {
+        let is_noted = self.seal.load(Ordering::Relaxed) != 0;
+        is_noted.then(|| self.places().map(|place| place.load(Ordering::Relaxed)))
+    }
+
+    /// That was told.
+    pub(super) fn forget(&self) {
+        self.seal.store(0, Ordering::Release);
     }
 
     fn places(&self) -> [&AtomicU64; EVENT_WORDS] {

@@ -293,6 +293,9 @@ pub struct Totals {
     /// How the locks of [`State::held`] were acquired, where that is told only with their release: it is
     /// written while they are held, so it is written where no other thread writes. Sealed with [`NO_NUMBER`].
     pub acquired: [[Event; HELD]; BLOCKS],
+    /// How the waits for mutexes began that a thread is in, or after which it has not let the mutex go yet. Written
+    /// here and sealed as above, since a thread is not to come to its wait later than it would alone.
+    pub attempts: [[Event; HELD]; BLOCKS],
     /// What found no place in the shared table, by kind.
     pub others: [Shared; kind::END],
     /// Locks of all threads.
