@@ -10,7 +10,9 @@ use super::{Identity, Use};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef};
 use crate::waits::{Wait, Waits};
-use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part, event, lock_kind};
+use dwell_recording::rows::{
+    LockBlockRow, LockRow, block_end, block_part, event, lock_kind, operation,
+};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,7 +199,8 @@ fn by_blocks(
             .futexes
             .iter()
             .find(|f| Some(f.futex) == site.futex)?;
-        if futex.process != row.process || !has_word(lock, futex.address) || site.timed {
+        let is_its = has_word(lock, futex.address) || is_refused(lock, &site.operation);
+        if futex.process != row.process || !is_its || site.timed {
             return None;
         }
         let stuck = |holder: &u32| {
@@ -248,6 +251,13 @@ fn has_word(lock: &LockRow, futex: u64) -> bool {
     } else {
         lock.address == futex
     }
+}
+
+/// Whether a thread that wants this lock, and waits for another word, waits for ever: the kernel refuses a mutex with
+/// priority inheritance to who would close a circle, and glibc then has that thread wait for nothing.
+fn is_refused(lock: &LockRow, how: &str) -> bool {
+    let is_plain_wait = [operation::WAIT, operation::WAIT_BITSET].contains(&how);
+    is_plain_wait && lock.mutex_type.contains("inherit")
 }
 
 #[cfg(test)]
