@@ -294,7 +294,10 @@ impl Process {
                 (last, events)
             }
             Err(error) => {
-                self.miss(&format!("what it did in its last second: {error}"));
+                self.miss(&format!(
+                    "what it did in its last second: {error}. dwell's code is in the process still, at rest; the next \
+                     recording of its locks takes it out"
+                ));
                 (None, Drained::default())
             }
         }
