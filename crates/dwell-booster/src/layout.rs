@@ -46,7 +46,7 @@ impl Layout {
                 continue;
             }
             let first = module.start();
-            let base = (end.max(first) - first).next_multiple_of(module.align());
+            let base = (end.max(first) - first).next_multiple_of(module.align);
             end = base + module.end();
             if end - start > MAX_IMAGE {
                 return Err("all of it together is larger than 2 GiB");

@@ -1,7 +1,7 @@
 //! What merging would do, without doing it.
 use crate::closure::Closure;
 use crate::layout::Layout;
-use crate::module::{Module, relocations};
+use crate::module::Module;
 use crate::selection::{Verdict, imports, select};
 use crate::values::{Value, Values};
 use crate::{Inputs, Options, Refusal};
@@ -103,9 +103,7 @@ impl Counts {
     fn of(closure: &Closure<'_>, layout: &Layout, values: &Values) -> Result<Self, Refusal> {
         let mut counts = Counts::default();
         for (index, base) in layout.merged() {
-            let module = &closure.modules[index];
-            let found = relocations(module).map_err(|w| Refusal::damaged(&module.path, w))?;
-            for r in &found {
+            for r in closure.relocations(index)? {
                 *counts.kinds.entry(r.kind).or_default() += 1;
                 if r.kind == elf::R_X86_64_JUMP_SLOT.0 {
                     let value = values.places.get(&(r.stated.wrapping_add(base)));

@@ -2,7 +2,7 @@
 use crate::Refusal;
 use crate::closure::Closure;
 use crate::layout::Layout;
-use crate::module::{Module, Relocation, Symbol, relocations};
+use crate::module::{Module, Relocation, Symbol};
 use crate::scope::{Found, Use, resolve};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,16 +64,16 @@ impl Values {
         let mut values = Values::default();
         for (index, base) in layout.merged() {
             let module = &closure.modules[index];
-            let found = relocations(module).map_err(|w| Refusal::damaged(&module.path, w))?;
+            let found = closure.relocations(index)?;
             let resolver = Resolver {
                 closure,
                 layout,
                 index,
                 base,
                 module,
-                with_offset: offsets_given(&found),
+                with_offset: offsets_given(found),
             };
-            for relocation in &found {
+            for relocation in found {
                 resolver.put(relocation, &mut values)?;
             }
         }

@@ -22,24 +22,32 @@ impl Arrays {
         let mut arrays = Arrays::default();
         for &(index, base) in &merged {
             let module = &closure.modules[index];
-            let one = module.dynamic.init.filter(|&at| at != 0);
-            arrays.init.extend(one.map(|at| Value::Image(at + base)));
+            let d = &module.dynamic;
             arrays
                 .init
-                .extend(list(module, base, module.dynamic.init_array, values));
-        }
-        for &(index, base) in &merged {
-            let module = &closure.modules[index];
-            let one = module.dynamic.fini.filter(|&at| at != 0);
-            arrays.fini.extend(one.map(|at| Value::Image(at + base)));
+                .extend(functions(module, base, (d.init, d.init_array), values));
             arrays
                 .fini
-                .extend(list(module, base, module.dynamic.fini_array, values));
+                .extend(functions(module, base, (d.fini, d.fini_array), values));
         }
         let program = &closure.modules[0];
         arrays.preinit = list(program, 0, program.dynamic.preinit_array, values);
         arrays
     }
+}
+
+/// A module's single function (`DT_INIT`, `DT_FINI`), then those of its array.
+fn functions(
+    module: &Module<'_>,
+    base: u64,
+    (one, array): (Option<u64>, Array),
+    values: &Values,
+) -> Vec<Value> {
+    let one = one.filter(|&at| at != 0);
+    let one = one.map(|at| Value::Image(at.wrapping_add(base)));
+    one.into_iter()
+        .chain(list(module, base, array, values))
+        .collect()
 }
 
 /// Most functions per array; a browser has some 3000.

@@ -1,11 +1,14 @@
 //! Making the merged file.
 mod arrays;
+mod dynamic;
 mod eh_frame;
 mod exports;
 mod headers;
+mod identity;
 mod image;
 mod loader;
 mod relocations;
+mod sections;
 mod strings;
 mod stub;
 mod symbols;
@@ -51,7 +54,6 @@ struct Merge<'a, 'data> {
     closure: &'a Closure<'data>,
     layout: &'a Layout,
     soname: String,
-    packing: bool,
 }
 
 /// Makes the merged file of a program, examines it, and gives it out if nothing is wrong.
@@ -66,7 +68,6 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         closure: &closure,
         layout: &layout,
         soname: format!("{}.boosted", program.name),
-        packing: !layout.fixed && loader::packs_relocations(&closure, &layout),
     };
     let arrays = Arrays::of(&closure, &layout, &values);
     let all_exports = exports::exports(&closure, &layout);
@@ -74,7 +75,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let writable = Writable::new(&merge, &arrays, &mut values);
     let imports = values.imports.clone();
     let symbols = SymbolTables::new(&imports, all_exports, &versions);
-    let left = Relocations::of(&values, &layout, &symbols, merge.packing);
+    let left = Relocations::of(&values, &layout, &symbols, merge.packs_relocations());
 
     let mut image = Image::of(&closure, &layout);
     image.copy_variables(&values, &closure, &layout);
@@ -84,7 +85,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         image.put_word(place, word);
     }
     let tables = Tables::new(&merge, &image, &symbols, &versions, &left)?;
-    let call_frames = tables.call_frames.table.len();
+    let call_frames = tables.call_frames;
     let symbolic = left.rela.len() - left.relative;
     tables.finish(&merge, &mut image, &writable, &arrays);
     verify::verify(&merge, &image, &values, &symbols)?;

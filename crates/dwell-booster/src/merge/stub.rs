@@ -1,7 +1,7 @@
 //! The one piece of code that is added: it makes read-only what each module wants read-only.
 //!
 //! The loader does that for one range of a file (`PT_GNU_RELRO`), which is the program's.
-use crate::PAGE;
+use super::headers::pages;
 use crate::closure::Closure;
 use crate::layout::Layout;
 use std::ops::Range;
@@ -31,10 +31,8 @@ pub(crate) fn read_only_ranges(closure: &Closure<'_>, layout: &Layout) -> Vec<Ra
     libraries
         .filter_map(|(index, base)| {
             let relro = closure.modules[index].relro.as_ref()?;
-            // As the loader does it: whole pages, rounded down at both ends.
-            let start = (relro.start + base) & !(PAGE - 1);
-            let end = (relro.end + base) & !(PAGE - 1);
-            (start < end).then_some(start..end)
+            let whole = pages(&(relro.start + base..relro.end + base));
+            (!whole.is_empty()).then_some(whole)
         })
         .collect()
 }
