@@ -28,9 +28,8 @@ pub(crate) struct TlsLayout {
     pub file_size: u64,
 }
 
-/// Loaded ranges of all modules: readers, ours among them, accept 128 program headers, and 11 are for
-/// what is added.
-const MAX_LOADS: usize = 128 - 11;
+/// Loaded ranges of all modules: 11 program headers are for what is added.
+const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
 /// Code reaches all of the image by 32-bit distances.
 const MAX_IMAGE: u64 = 1 << 31;
 
@@ -56,7 +55,7 @@ impl Layout {
         let merged = closure.modules.iter().zip(&bases);
         let merged = merged.filter(|(_, base)| base.is_some());
         if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
-            return Err("it would have more than 128 program headers; merge fewer libraries");
+            return Err("its program headers would take more than 64 KiB; merge fewer libraries");
         }
         Ok(Layout {
             start,

@@ -2,7 +2,7 @@
 use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::module::Module;
-use crate::selection::{Verdict, imports, select};
+use crate::selection::{Verdict, imports, is_of_glibc, select};
 use crate::values::{Value, Values};
 use crate::{Inputs, Options, Refusal};
 use object::elf;
@@ -150,20 +150,14 @@ fn kind_name(kind: u32) -> String {
 
 fn notes(closure: &Closure<'_>, layout: &Layout) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut say = |symbol: &[u8], what: &str| {
-        let users = layout.merged().map(|(i, _)| &closure.modules[i]);
-        let users: Vec<&str> = users
-            .filter(|m| imports(m, symbol))
-            .map(|m| m.name.as_str())
-            .collect();
-        if !users.is_empty() {
-            notes.push(format!("{} {what}", users.join(", ")));
-        }
-    };
-    say(
-        b"dlopen",
-        "can load plugins: a plugin that needs a merged library by name loads a second copy of it",
-    );
+    let all = closure.modules.iter().zip(&layout.bases);
+    let kept = all.filter(|(m, base)| base.is_none() && !is_of_glibc(m));
+    for (module, _) in kept.filter(|(m, _)| imports(m, b"dlopen")) {
+        notes.push(format!(
+            "{} stays and can load plugins: one that needs a merged library gets a second copy of it",
+            module.name
+        ));
+    }
     if layout
         .merged()
         .skip(1)

@@ -93,26 +93,25 @@ fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
         return Err(Refusal::Library { path: path() });
     }
     unmergeable(closure, 0)?;
-    if starts_itself(program) {
-        let why = "it was linked against glibc older than 2.34, and calls its constructors itself";
-        return Err(Refusal::unsupported(&program.path, why));
+    if program.elf.entry().is_none() {
+        return Err(Refusal::damaged(&program.path, "it has no entry"));
     }
     Ok(())
 }
 
-/// Whether its own code, not libc's, calls the constructors.
-fn starts_itself(program: &Module<'_>) -> bool {
-    let mut symbols = program.symbols.iter();
-    symbols.any(|(index, s)| {
-        let version = program.versions.of(index);
-        s.name == b"__libc_start_main" && version.is_some_and(|v| v.name == "GLIBC_2.2.5")
-    })
+/// Whether it is one of glibc's own libraries.
+pub(crate) fn is_of_glibc(module: &Module<'_>) -> bool {
+    GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_")
 }
 
 fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
     let module = &closure.modules[index];
-    if GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_") {
+    if is_of_glibc(module) {
         return Verdict::Kept("part of glibc".into());
+    }
+    if module.name == "libgcc_s.so.1" {
+        // Two copies would not do: each knows only its own registers when a thread is cancelled.
+        return Verdict::Kept("libc loads it by its name".into());
     }
     if let Some(wanted) = &options.libs
         && !wanted.contains(&module.name)

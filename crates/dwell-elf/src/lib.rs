@@ -26,7 +26,7 @@ pub mod table_step;
 pub mod unwind;
 
 pub use error::ElfError;
-pub use file::{DebugLink, ElfFile, ElfKind, Segment};
+pub use file::{DebugLink, ElfFile, ElfKind, MAX_SEGMENTS, Segment};
 pub use sections::Section;
 pub use symbols::{Symbol, Symbols};
 

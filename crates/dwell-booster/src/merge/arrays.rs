@@ -7,10 +7,9 @@ use crate::values::{Value, Values};
 /// Functions to call, by what their places hold.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    pub preinit: Vec<Value>,
-    /// In calling order.
+    /// The libraries' constructors, in calling order. The program's own are called from where they are.
     pub init: Vec<Value>,
-    /// In the order of `DT_FINI_ARRAY`, which is called from its end.
+    /// All destructors, in the order of `DT_FINI_ARRAY`, which is called from its end.
     pub fini: Vec<Value>,
 }
 
@@ -23,15 +22,14 @@ impl Arrays {
         for &(index, base) in &merged {
             let module = &closure.modules[index];
             let d = &module.dynamic;
-            arrays
-                .init
-                .extend(functions(module, base, (d.init, d.init_array), values));
+            if index != 0 {
+                let init = functions(module, base, (d.init, d.init_array), values);
+                arrays.init.extend(init);
+            }
             arrays
                 .fini
                 .extend(functions(module, base, (d.fini, d.fini_array), values));
         }
-        let program = &closure.modules[0];
-        arrays.preinit = list(program, 0, program.dynamic.preinit_array, values);
         arrays
     }
 }

@@ -3,6 +3,7 @@ use super::Merge;
 use super::arrays::Arrays;
 use super::tables::Tables;
 use super::writable::Writable;
+use crate::module::{Array, Dynamic};
 use object::elf;
 
 impl Tables {
@@ -24,7 +25,8 @@ impl Tables {
             .iter()
             .map(|&(tag, name)| (tag.0, u64::from(name)));
         let mut entries: Vec<(i64, u64)> = names.collect();
-        entries.extend(array_entries(writable, arrays));
+        let program = &merge.closure.modules[0].dynamic;
+        entries.extend(array_entries(program, writable, arrays));
         entries.extend([
             (elf::DT_GNU_HASH.0, at(".gnu.hash")),
             (elf::DT_STRTAB.0, at(".dynstr")),
@@ -58,28 +60,28 @@ impl Tables {
     }
 }
 
-fn array_entries(writable: &Writable, arrays: &Arrays) -> Vec<(i64, u64)> {
-    let of = |at: elf::DynamicTag, size: elf::DynamicTag, place: u64, len: usize| {
-        let entries = [(at.0, place), (size.0, 8 * len as u64)];
-        entries.into_iter().filter(move |_| len > 0)
+/// The program's constructors where they are, and all destructors.
+fn array_entries(
+    program: &Dynamic,
+    writable: &Writable,
+    arrays: &Arrays,
+) -> impl Iterator<Item = (i64, u64)> {
+    let array = |at: elf::DynamicTag, size: elf::DynamicTag, array: Array| {
+        let entries = [(at.0, array.stated), (size.0, array.size)];
+        entries.into_iter().filter(move |_| array.size > 0)
     };
-    let preinit = of(
-        elf::DT_PREINIT_ARRAY,
-        elf::DT_PREINIT_ARRAYSZ,
-        writable.preinit,
-        arrays.preinit.len(),
-    );
-    let init = of(
-        elf::DT_INIT_ARRAY,
-        elf::DT_INIT_ARRAYSZ,
-        writable.init,
-        writable.init_len,
-    );
-    let fini = of(
-        elf::DT_FINI_ARRAY,
-        elf::DT_FINI_ARRAYSZ,
-        writable.fini,
-        arrays.fini.len(),
-    );
-    preinit.chain(init).chain(fini).collect()
+    let fini = Array {
+        stated: writable.fini,
+        size: 8 * arrays.fini.len() as u64,
+    };
+    let init = program.init.map(|at| (elf::DT_INIT.0, at));
+    let preinit = program.preinit_array;
+    array(elf::DT_PREINIT_ARRAY, elf::DT_PREINIT_ARRAYSZ, preinit)
+        .chain(init)
+        .chain(array(
+            elf::DT_INIT_ARRAY,
+            elf::DT_INIT_ARRAYSZ,
+            program.init_array,
+        ))
+        .chain(array(elf::DT_FINI_ARRAY, elf::DT_FINI_ARRAYSZ, fini))
 }

@@ -62,8 +62,14 @@ impl Segment {
 }
 
 /// The ELF header of the merged file: the program's, with other tables.
-pub(crate) fn elf_header(image: &mut Image, table: (u64, usize), sections: (u64, usize)) {
+pub(crate) fn elf_header(
+    image: &mut Image,
+    entry: u64,
+    table: (u64, usize),
+    sections: (u64, usize),
+) {
     let start = image.start;
+    image.put(start + 24, &entry.to_le_bytes());
     let (at, count) = table;
     image.put(start + 32, &(at - start).to_le_bytes());
     image.put(start + 40, &sections.0.to_le_bytes());

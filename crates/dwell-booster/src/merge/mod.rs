@@ -2,15 +2,16 @@
 mod arrays;
 mod dynamic;
 mod eh_frame;
+mod entry;
 mod exports;
 mod headers;
 mod identity;
 mod image;
 mod loader;
+mod plugins;
 mod relocations;
 mod sections;
 mod strings;
-mod stub;
 mod symbols;
 mod symtab;
 mod tables;
@@ -80,7 +81,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let mut image = Image::of(&closure, &layout);
     image.copy_variables(&values, &closure, &layout);
     image.append(image::R | image::W, &writable.bytes);
-    image.append(image::R | image::X, &writable.stub);
+    image.append(image::R | image::X, &writable.code);
     for &(place, word) in &left.words {
         image.put_word(place, word);
     }
