@@ -30,6 +30,8 @@ pub(crate) struct TlsLayout {
 
 /// Loaded ranges of all modules: 11 program headers are for what is added.
 const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
+/// Most zeroed memory, bytes: the file holds it, since modules behind it follow in the file, too.
+const MAX_ZEROES: u64 = 256 << 20;
 /// Code reaches all of the image by 32-bit distances.
 const MAX_IMAGE: u64 = 1 << 31;
 
@@ -56,6 +58,12 @@ impl Layout {
         let merged = merged.filter(|(_, base)| base.is_some());
         if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
             return Err("its program headers would take more than 64 KiB; merge fewer libraries");
+        }
+        let files = closure.modules.iter().map(|m| m.elf.data().len() as u64);
+        if end - start > files.sum::<u64>() + MAX_ZEROES {
+            return Err(
+                "it has more than 256 MiB of zeroed memory, which would be part of the file",
+            );
         }
         Ok(Layout {
             start,

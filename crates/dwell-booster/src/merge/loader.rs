@@ -2,13 +2,17 @@
 use super::Merge;
 use super::exports::{Export, defined_versions};
 use super::versions::VersionTables;
+use crate::Refusal;
 use crate::module::Module;
 use crate::values::Values;
 use dwell_elf::LOADER_FOLDERS;
+use std::collections::HashSet;
 
 /// The version by which libc says that its loader knows `DT_RELR`.
 const PACKED: &str = "GLIBC_ABI_DT_RELR";
 const LIBC: &str = "libc.so.6";
+/// A symbol names its version by 15 bits.
+const MAX_VERSIONS: usize = 32_000;
 
 /// How the loader finds a library that stays: by name in its usual folders, by path elsewhere.
 pub(crate) fn needed_name<'a>(module: &'a Module<'_>) -> &'a str {
@@ -36,7 +40,11 @@ impl Merge<'_, '_> {
     }
 
     /// The version tables for these imports and exports.
-    pub(crate) fn versions(&self, values: &Values, exports: &[Export<'_>]) -> VersionTables {
+    pub(crate) fn versions(
+        &self,
+        values: &Values,
+        exports: &[Export<'_>],
+    ) -> Result<VersionTables, Refusal> {
         let merged = self.layout.merged().map(|(i, _)| &self.closure.modules[i]);
         let defined = defined_versions(merged);
         let imports = values.imports.iter().filter_map(|i| i.version.as_ref());
@@ -47,6 +55,17 @@ impl Merge<'_, '_> {
         let copies = copies.filter(|(_, file)| is_kept(file));
         let packed = self.packs_relocations().then_some((PACKED, LIBC));
         let needed: Vec<(&str, &str)> = imports.chain(copies).chain(packed).collect();
-        VersionTables::new(&self.soname, &defined, needed.into_iter())
+        if defined.len() + needed.iter().collect::<HashSet<_>>().len() > MAX_VERSIONS {
+            let program = &self.closure.modules[0];
+            return Err(Refusal::unsupported(
+                &program.path,
+                "it has more than 32 000 symbol versions",
+            ));
+        }
+        Ok(VersionTables::new(
+            &self.soname,
+            &defined,
+            needed.into_iter(),
+        ))
     }
 }

@@ -72,7 +72,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     };
     let arrays = Arrays::of(&closure, &layout, &values);
     let all_exports = exports::exports(&closure, &layout);
-    let versions = merge.versions(&values, &all_exports);
+    let versions = merge.versions(&values, &all_exports)?;
     let writable = Writable::new(&merge, &arrays, &mut values);
     let imports = values.imports.clone();
     let symbols = SymbolTables::new(&imports, all_exports, &versions);

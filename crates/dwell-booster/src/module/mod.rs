@@ -70,6 +70,14 @@ impl<'data> Module<'data> {
         let segments: Vec<Segment> = elf.segments().collect();
         check_segments(&segments).map_err(bad)?;
         let facts = Facts::of(data).map_err(bad)?;
+        let initial = |t: &Tls| elf.bytes_at(t.stated, t.file_size as usize).is_some();
+        if facts
+            .tls
+            .as_ref()
+            .is_some_and(|t| t.file_size > 0 && !initial(t))
+        {
+            return Err(bad("its thread-local block lies outside of the file"));
+        }
         let dynamic = match facts.dynamic {
             Some(table) => Dynamic::parse(&elf, table).map_err(bad)?,
             None => return Err(Refusal::Static { path: path.into() }),
