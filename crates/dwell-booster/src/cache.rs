@@ -1,4 +1,5 @@
 //! The loader's cache of libraries (`/etc/ld.so.cache`).
+use crate::u32_at;
 use std::collections::HashMap;
 
 /// Library names and where the cache says they are.
@@ -47,21 +48,6 @@ impl LoaderCache {
     pub fn path(&self, name: &str) -> Option<&str> {
         self.paths.get(name).map(String::as_str)
     }
-
-    /// How many libraries it knows.
-    pub fn len(&self) -> usize {
-        self.paths.len()
-    }
-
-    /// Whether it knows none.
-    pub fn is_empty(&self) -> bool {
-        self.paths.is_empty()
-    }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*word))
 }
 
 fn string(table: &[u8], at: u32) -> Option<String> {

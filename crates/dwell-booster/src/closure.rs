@@ -1,7 +1,8 @@
 //! A program and everything it needs, in the loader's order.
-use crate::module::{Dynamic, Module};
-use crate::search::{DEFAULT_FOLDERS, Searcher, own_folders};
+use crate::module::{Dynamic, Module, Relocation, relocations};
+use crate::search::{Searcher, own_folders};
 use crate::{Inputs, LoaderCache, Refusal};
+use dwell_elf::LOADER_FOLDERS;
 use std::collections::{HashMap, HashSet};
 
 /// The program first, then its libraries, breadth first: the order in which symbols are looked up.
@@ -10,6 +11,8 @@ pub(crate) struct Closure<'data> {
     pub modules: Vec<Module<'data>>,
     /// Which modules each one needs, in the order it names them.
     pub needs: Vec<Vec<usize>>,
+    /// Each module's relocations, or what is wrong with them.
+    relocations: Vec<Result<Vec<Relocation>, &'static str>>,
 }
 
 /// More libraries than this are refused; a desktop program has some 150.
@@ -83,7 +86,7 @@ fn candidates(name: &str, own: &[String], cache: &LoaderCache) -> Vec<String> {
     let in_folder = |folder: &str| format!("{}/{name}", folder.trim_end_matches('/'));
     let mut paths: Vec<String> = own.iter().map(|f| in_folder(f)).collect();
     paths.extend(cache.path(name).map(str::to_owned));
-    paths.extend(DEFAULT_FOLDERS.iter().map(|f| in_folder(f)));
+    paths.extend(LOADER_FOLDERS.iter().map(|f| in_folder(f)));
     paths
 }
 
@@ -98,7 +101,18 @@ impl<'data> Closure<'data> {
         for module in &modules {
             needs.push(needs_of(module, &modules, inputs)?);
         }
-        Ok(Closure { modules, needs })
+        let relocations = modules.iter().map(relocations).collect();
+        Ok(Closure {
+            modules,
+            needs,
+            relocations,
+        })
+    }
+
+    /// All relocations of a module, in the loader's order.
+    pub(crate) fn relocations(&self, index: usize) -> Result<&[Relocation], Refusal> {
+        let found = self.relocations[index].as_deref();
+        found.map_err(|why| Refusal::damaged(&self.modules[index].path, why))
     }
 
     /// The order in which the loader calls constructors: what a module needs comes before it.

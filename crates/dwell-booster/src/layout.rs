@@ -28,9 +28,10 @@ pub(crate) struct TlsLayout {
     pub file_size: u64,
 }
 
-/// Loaded ranges of all modules: readers, ours among them, accept 128 program headers, and 11 are for
-/// what is added.
-const MAX_LOADS: usize = 128 - 11;
+/// Loaded ranges of all modules: 11 program headers are for what is added.
+const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
+/// Most zeroed memory, bytes: the file holds it, since modules behind it follow in the file, too.
+const MAX_ZEROES: u64 = 256 << 20;
 /// Code reaches all of the image by 32-bit distances.
 const MAX_IMAGE: u64 = 1 << 31;
 
@@ -46,7 +47,7 @@ impl Layout {
                 continue;
             }
             let first = module.start();
-            let base = (end.max(first) - first).next_multiple_of(module.align());
+            let base = (end.max(first) - first).next_multiple_of(module.align);
             end = base + module.end();
             if end - start > MAX_IMAGE {
                 return Err("all of it together is larger than 2 GiB");
@@ -56,7 +57,13 @@ impl Layout {
         let merged = closure.modules.iter().zip(&bases);
         let merged = merged.filter(|(_, base)| base.is_some());
         if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
-            return Err("it would have more than 128 program headers; merge fewer libraries");
+            return Err("its program headers would take more than 64 KiB; merge fewer libraries");
+        }
+        let files = closure.modules.iter().map(|m| m.elf.data().len() as u64);
+        if end - start > files.sum::<u64>() + MAX_ZEROES {
+            return Err(
+                "it has more than 256 MiB of zeroed memory, which would be part of the file",
+            );
         }
         Ok(Layout {
             start,

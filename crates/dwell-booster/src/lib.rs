@@ -35,6 +35,12 @@ use std::collections::{BTreeSet, HashMap};
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;
 
+/// The little-endian word at an offset, if all of it is there.
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    let word = bytes.get(at..)?.first_chunk::<4>()?;
+    Some(u32::from_le_bytes(*word))
+}
+
 /// A program and the files of everything it needs.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {

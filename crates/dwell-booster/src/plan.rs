@@ -1,8 +1,8 @@
 //! What merging would do, without doing it.
 use crate::closure::Closure;
 use crate::layout::Layout;
-use crate::module::{Module, relocations};
-use crate::selection::{Verdict, imports, select};
+use crate::module::Module;
+use crate::selection::{Verdict, imports, is_of_glibc, select};
 use crate::values::{Value, Values};
 use crate::{Inputs, Options, Refusal};
 use object::elf;
@@ -103,9 +103,7 @@ impl Counts {
     fn of(closure: &Closure<'_>, layout: &Layout, values: &Values) -> Result<Self, Refusal> {
         let mut counts = Counts::default();
         for (index, base) in layout.merged() {
-            let module = &closure.modules[index];
-            let found = relocations(module).map_err(|w| Refusal::damaged(&module.path, w))?;
-            for r in &found {
+            for r in closure.relocations(index)? {
                 *counts.kinds.entry(r.kind).or_default() += 1;
                 if r.kind == elf::R_X86_64_JUMP_SLOT.0 {
                     let value = values.places.get(&(r.stated.wrapping_add(base)));
@@ -152,20 +150,14 @@ fn kind_name(kind: u32) -> String {
 
 fn notes(closure: &Closure<'_>, layout: &Layout) -> Vec<String> {
     let mut notes = Vec::new();
-    let mut say = |symbol: &[u8], what: &str| {
-        let users = layout.merged().map(|(i, _)| &closure.modules[i]);
-        let users: Vec<&str> = users
-            .filter(|m| imports(m, symbol))
-            .map(|m| m.name.as_str())
-            .collect();
-        if !users.is_empty() {
-            notes.push(format!("{} {what}", users.join(", ")));
-        }
-    };
-    say(
-        b"dlopen",
-        "can load plugins: a plugin that needs a merged library by name loads a second copy of it",
-    );
+    let all = closure.modules.iter().zip(&layout.bases);
+    let kept = all.filter(|(m, base)| base.is_none() && !is_of_glibc(m));
+    for (module, _) in kept.filter(|(m, _)| imports(m, b"dlopen")) {
+        notes.push(format!(
+            "{} stays and can load plugins: one that needs a merged library gets a second copy of it",
+            module.name
+        ));
+    }
     if layout
         .merged()
         .skip(1)

@@ -1,16 +1,6 @@
 //! Where a needed library is looked for: the loader's order.
 use crate::module::Dynamic;
 
-/// Folders that the loader looks into when nothing else names the library (Debian's, then others').
-pub(crate) const DEFAULT_FOLDERS: [&str; 6] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-];
-
 /// A module in the chain of those that need each other, as far as searching goes.
 #[derive(Clone, Debug)]
 pub(crate) struct Searcher<'a> {

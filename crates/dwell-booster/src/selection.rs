@@ -1,6 +1,6 @@
 //! Which libraries are merged, and why the others stay.
 use crate::closure::Closure;
-use crate::module::{Module, relocations};
+use crate::module::Module;
 use crate::{Options, Refusal};
 use object::elf;
 
@@ -54,10 +54,10 @@ const KNOWN: [u32; 11] = [
 /// Refuses what cannot be done for the program; decides for each library.
 pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Verdict>, Refusal> {
     let program = &closure.modules[0];
-    check_program(program)?;
+    check_program(closure)?;
     let mut verdicts = vec![Verdict::Merged];
-    for module in &closure.modules[1..] {
-        verdicts.push(verdict(module, options));
+    for index in 1..closure.modules.len() {
+        verdicts.push(verdict(closure, index, options));
     }
     keep_what_kept_ones_need(closure, &mut verdicts);
     if verdicts.iter().filter(|v| v.is_merged()).count() < 2 {
@@ -68,7 +68,8 @@ pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Ver
     Ok(verdicts)
 }
 
-fn check_program(program: &Module<'_>) -> Result<(), Refusal> {
+fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
+    let program = &closure.modules[0];
     let path = || program.path.clone();
     if program.elf.is_go() {
         return Err(Refusal::Go { path: path() });
@@ -91,26 +92,26 @@ fn check_program(program: &Module<'_>) -> Result<(), Refusal> {
     if !program.elf.is_executable() {
         return Err(Refusal::Library { path: path() });
     }
-    unmergeable(program)?;
-    if starts_itself(program) {
-        let why = "it was linked against glibc older than 2.34, and calls its constructors itself";
-        return Err(Refusal::unsupported(&program.path, why));
+    unmergeable(closure, 0)?;
+    if program.elf.entry().is_none() {
+        return Err(Refusal::damaged(&program.path, "it has no entry"));
     }
     Ok(())
 }
 
-/// Whether its own code, not libc's, calls the constructors.
-fn starts_itself(program: &Module<'_>) -> bool {
-    let mut symbols = program.symbols.iter();
-    symbols.any(|(index, s)| {
-        let version = program.versions.of(index);
-        s.name == b"__libc_start_main" && version.is_some_and(|v| v.name == "GLIBC_2.2.5")
-    })
+/// Whether it is one of glibc's own libraries.
+pub(crate) fn is_of_glibc(module: &Module<'_>) -> bool {
+    GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_")
 }
 
-fn verdict(module: &Module<'_>, options: &Options) -> Verdict {
-    if GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_") {
+fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
+    let module = &closure.modules[index];
+    if is_of_glibc(module) {
         return Verdict::Kept("part of glibc".into());
+    }
+    if module.name == "libgcc_s.so.1" {
+        // Two copies would not do: each knows only its own registers when a thread is cancelled.
+        return Verdict::Kept("libc loads it by its name".into());
     }
     if let Some(wanted) = &options.libs
         && !wanted.contains(&module.name)
@@ -120,14 +121,15 @@ fn verdict(module: &Module<'_>, options: &Options) -> Verdict {
     if options.keep.contains(&module.path) {
         return Verdict::Kept("its file is checked by a checksum beside it".into());
     }
-    match unmergeable(module) {
+    match unmergeable(closure, index) {
         Ok(()) => Verdict::Merged,
         Err(refusal) => Verdict::Kept(refusal.to_string()),
     }
 }
 
 /// What forbids merging a module, the program or a library.
-fn unmergeable(module: &Module<'_>) -> Result<(), Refusal> {
+fn unmergeable(closure: &Closure<'_>, index: usize) -> Result<(), Refusal> {
+    let module = &closure.modules[index];
     let path = module.path.as_str();
     if module.dynamic.text_relocations {
         return Err(Refusal::TextRelocations { path: path.into() });
@@ -144,8 +146,7 @@ fn unmergeable(module: &Module<'_>) -> Result<(), Refusal> {
         let why = "it loads plugins from folders named in the library (DT_RUNPATH)";
         return Err(Refusal::unsupported(path, why));
     }
-    let found = relocations(module).map_err(|why| Refusal::damaged(path, why))?;
-    for r in &found {
+    for r in closure.relocations(index)? {
         let why = if !KNOWN.contains(&r.kind) {
             "unknown"
         } else if r.kind != elf::R_X86_64_NONE.0 && !module.writable(r.stated, 8) {

@@ -2,7 +2,7 @@
 use crate::Refusal;
 use crate::closure::Closure;
 use crate::layout::Layout;
-use crate::module::{Module, Relocation, Symbol, relocations};
+use crate::module::{Module, Relocation, Symbol};
 use crate::scope::{Found, Use, resolve};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
@@ -64,20 +64,25 @@ impl Values {
         let mut values = Values::default();
         for (index, base) in layout.merged() {
             let module = &closure.modules[index];
-            let found = relocations(module).map_err(|w| Refusal::damaged(&module.path, w))?;
+            let found = closure.relocations(index)?;
             let resolver = Resolver {
                 closure,
                 layout,
                 index,
                 base,
                 module,
-                with_offset: offsets_given(&found),
+                with_offset: offsets_given(found),
             };
-            for relocation in &found {
+            for relocation in found {
                 resolver.put(relocation, &mut values)?;
             }
         }
         values.copy_places(closure, layout);
+        let program = &closure.modules[0];
+        let mut places = values.places.keys().zip(values.places.keys().skip(1));
+        if places.any(|(a, b)| b - a < 8) {
+            return Err(Refusal::damaged(&program.path, "two relocations overlap"));
+        }
         Ok(values)
     }
 
@@ -131,6 +136,10 @@ struct Resolver<'a, 'data> {
 
 impl<'data> Resolver<'_, 'data> {
     fn put(&self, r: &Relocation, values: &mut Values) -> Result<(), Refusal> {
+        let block = self.module.tls.filter(|t| t.contains(r.stated));
+        if block.is_some_and(|t| r.stated - t.stated + 8 > t.file_size) {
+            return self.refuse(r, "it reaches beyond the thread-local block");
+        }
         let place = self.place(r.stated);
         let value = match elf::RelocationType(r.kind) {
             elf::R_X86_64_NONE => return Ok(()),
@@ -250,6 +259,16 @@ impl<'data> Resolver<'_, 'data> {
             return Ok(());
         }
         let len = own.size.min(original.size);
+        let definer = &self.closure.modules[found.module];
+        if !definer.segments.iter().any(|s| {
+            s.stated_address <= original.value
+                && original
+                    .value
+                    .checked_add(len)
+                    .is_some_and(|e| e <= s.stated_end())
+        }) {
+            return self.refuse(r, "what is copied lies outside of its library");
+        }
         if !self.module.writable(r.stated, len) {
             return self.refuse(r, "the copy does not fit into its segment");
         }

@@ -93,8 +93,6 @@ fn programs_do_the_same_when_merged() {
                 done += 1;
             }
             Err(Refusal::Nothing { .. }) => {}
-            // Too many libraries for one file's headers, as yet.
-            Err(Refusal::Unsupported { why, .. }) if why.contains("program headers") => {}
             Err(why) => panic!("{}: {why}", program.display()),
         }
     }

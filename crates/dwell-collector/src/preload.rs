@@ -1,6 +1,7 @@
 //! Which files a command will map first, so that their unwind tables are ready before it runs.
 //!
 //! This is a guess that saves time: what it misses is read when it is mapped.
+use dwell_elf::LOADER_FOLDERS;
 use object::LittleEndian;
 use object::elf::{DT_NEEDED, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
@@ -10,15 +11,6 @@ use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the dynamic loader looks by default.
-const FOLDERS: [&str; 6] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-];
 /// Most files read ahead: no program that starts quickly has more.
 const MOST_FILES: usize = 64;
 /// Larger files (a browser's) cost more time than they save.
@@ -94,7 +86,7 @@ fn needed(bytes: &[u8]) -> Option<Vec<PathBuf>> {
         };
         let name = Path::new(OsStr::from_bytes(name));
         paths.extend(
-            FOLDERS
+            LOADER_FOLDERS
                 .iter()
                 .map(|folder| Path::new(folder).join(name))
                 .find(|p| p.exists()),

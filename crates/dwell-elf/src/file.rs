@@ -9,9 +9,9 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 pub(crate) type Header = elf::FileHeader64<LE>;
 type RawSegment = elf::ProgramHeader64<LE>;
 
-/// More program headers than this are refused. Real files have fewer than 20; a core file, which
-/// has one per mapping, is refused by its type before.
-const MAX_SEGMENTS: usize = 128;
+/// More program headers than this are refused: Linux runs no program whose headers take more than
+/// 64 KiB. Files that linkers make have fewer than 20, merged programs four per library.
+pub const MAX_SEGMENTS: usize = 65536 / 56;
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;
 /// Longest accepted path of an interpreter, bytes (`PATH_MAX`).
@@ -101,9 +101,7 @@ impl<'data> ElfFile<'data> {
             .program_headers(LE, data)
             .map_err(|_| ElfError::BadProgramHeaders("they lie outside of the file"))?;
         if raw_segments.len() > MAX_SEGMENTS {
-            return Err(ElfError::BadProgramHeaders(
-                "there are more than 128 of them",
-            ));
+            return Err(ElfError::BadProgramHeaders("they take more than 64 KiB"));
         }
         let sections = SectionIndex::parse(header, data);
         Ok(ElfFile {

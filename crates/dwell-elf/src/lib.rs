@@ -26,6 +26,17 @@ pub mod table_step;
 pub mod unwind;
 
 pub use error::ElfError;
-pub use file::{DebugLink, ElfFile, ElfKind, Segment};
+pub use file::{DebugLink, ElfFile, ElfKind, MAX_SEGMENTS, Segment};
 pub use sections::Section;
 pub use symbols::{Symbol, Symbols};
+
+/// Folders that the dynamic loader looks into when nothing else names a library (Debian's, then
+/// others').
+pub const LOADER_FOLDERS: [&str; 6] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+];

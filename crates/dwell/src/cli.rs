@@ -12,6 +12,7 @@ Examples:
   dwell locks api.dwell             which locks cost time, and who held them
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
+  dwell boost plan git              what merging a program with its libraries would gain
   dwell doctor                      what this machine allows
 
 Recording needs root, or CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE. Reading a recording needs nothing.";
@@ -71,6 +72,11 @@ pub enum Command {
         after_help = "A link named dtrace to this command behaves as dtrace does.\n\nExamples:\n  dwell trace -n 'syscall:::entry { @[execname] = count(); }'\n  dwell trace -n 'pid$target::malloc:entry { @ = quantize(arg0); }' -c 'ls -l'\n  dwell trace -q -s latency.d -p 4711"
     )]
     Trace(crate::trace::TraceArgs),
+    /// Merge a program with its libraries into one file that starts faster, tried out before it is used.
+    #[command(
+        after_help = "Examples:\n  dwell boost plan git                 what would be merged, and what it would gain\n  dwell boost build git -o ~/bin/git   make it\n  dwell boost run -- git status        make it when it is first run"
+    )]
+    Boost(crate::boost::BoostArgs),
     /// Tell what this machine allows, what is missing, and the remedy.
     Doctor(DoctorArgs),
     /// Measure what dwell itself costs, on this machine, next to other profilers.

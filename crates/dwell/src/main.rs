@@ -1,6 +1,7 @@
 //! The `dwell` command: parse, compose, print, exit.
 
 mod bench;
+mod boost;
 mod cli;
 mod counting;
 mod doctor;
@@ -74,6 +75,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),
         Some(Command::Trace(args)) => trace::trace(&args, "dwell"),
+        Some(Command::Boost(args)) => boost::boost(&args),
         Some(Command::Doctor(args)) => doctor::doctor(&args),
         Some(Command::Bench(args)) => bench_command(&args),
         Some(Command::Completions { shell }) => {

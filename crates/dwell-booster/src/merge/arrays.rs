@@ -7,10 +7,9 @@ use crate::values::{Value, Values};
 /// Functions to call, by what their places hold.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    pub preinit: Vec<Value>,
-    /// In calling order.
+    /// The libraries' constructors, in calling order. The program's own are called from where they are.
     pub init: Vec<Value>,
-    /// In the order of `DT_FINI_ARRAY`, which is called from its end.
+    /// All destructors, in the order of `DT_FINI_ARRAY`, which is called from its end.
     pub fini: Vec<Value>,
 }
 
@@ -22,24 +21,31 @@ impl Arrays {
         let mut arrays = Arrays::default();
         for &(index, base) in &merged {
             let module = &closure.modules[index];
-            let one = module.dynamic.init.filter(|&at| at != 0);
-            arrays.init.extend(one.map(|at| Value::Image(at + base)));
-            arrays
-                .init
-                .extend(list(module, base, module.dynamic.init_array, values));
-        }
-        for &(index, base) in &merged {
-            let module = &closure.modules[index];
-            let one = module.dynamic.fini.filter(|&at| at != 0);
-            arrays.fini.extend(one.map(|at| Value::Image(at + base)));
+            let d = &module.dynamic;
+            if index != 0 {
+                let init = functions(module, base, (d.init, d.init_array), values);
+                arrays.init.extend(init);
+            }
             arrays
                 .fini
-                .extend(list(module, base, module.dynamic.fini_array, values));
+                .extend(functions(module, base, (d.fini, d.fini_array), values));
         }
-        let program = &closure.modules[0];
-        arrays.preinit = list(program, 0, program.dynamic.preinit_array, values);
         arrays
     }
+}
+
+/// A module's single function (`DT_INIT`, `DT_FINI`), then those of its array.
+fn functions(
+    module: &Module<'_>,
+    base: u64,
+    (one, array): (Option<u64>, Array),
+    values: &Values,
+) -> Vec<Value> {
+    let one = one.filter(|&at| at != 0);
+    let one = one.map(|at| Value::Image(at.wrapping_add(base)));
+    one.into_iter()
+        .chain(list(module, base, array, values))
+        .collect()
 }
 
 /// Most functions per array; a browser has some 3000.

@@ -5,6 +5,7 @@
 use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::module::Module;
+use crate::u32_at;
 
 /// Call frame information of all modules, for a certain address.
 #[derive(Debug, Default)]
@@ -306,9 +307,4 @@ impl Cursor<'_> {
         }
         None
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*word))
 }

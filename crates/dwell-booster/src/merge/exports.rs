@@ -113,7 +113,7 @@ fn placed(
             Place::Elsewhere
         };
         let info = symbol.info & 0xf0 | elf::STT_FUNC.0;
-        return (symbol.value + base, place, info);
+        return (symbol.value.wrapping_add(base), place, info);
     }
     if symbol.is_thread_local() {
         let offset = layout.tls.offsets[index].unwrap_or(0);

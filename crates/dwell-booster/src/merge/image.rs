@@ -48,7 +48,7 @@ impl Image {
                     file_size: s.file_size,
                     mem_size: s.mem_size,
                     flags: flag(s.readable, R) | flag(s.writable, W) | flag(s.executable, X),
-                    align: module.align(),
+                    align: module.align,
                     module: Some(index),
                 });
                 let len = s.file_size as usize;

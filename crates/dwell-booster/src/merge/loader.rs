@@ -2,22 +2,17 @@
 use super::Merge;
 use super::exports::{Export, defined_versions};
 use super::versions::VersionTables;
-use crate::closure::Closure;
-use crate::layout::Layout;
+use crate::Refusal;
 use crate::module::Module;
-use crate::search::DEFAULT_FOLDERS;
 use crate::values::Values;
+use dwell_elf::LOADER_FOLDERS;
+use std::collections::HashSet;
 
 /// The version by which libc says that its loader knows `DT_RELR`.
 const PACKED: &str = "GLIBC_ABI_DT_RELR";
 const LIBC: &str = "libc.so.6";
-
-/// Whether the loader knows `DT_RELR`.
-pub(crate) fn packs_relocations(closure: &Closure<'_>, layout: &Layout) -> bool {
-    let all = closure.modules.iter().zip(&layout.bases);
-    let mut kept = all.filter(|(_, base)| base.is_none()).map(|(m, _)| m);
-    kept.any(|m| m.name == LIBC && m.versions.defined.contains(PACKED))
-}
+/// A symbol names its version by 15 bits.
+const MAX_VERSIONS: usize = 32_000;
 
 /// How the loader finds a library that stays: by name in its usual folders, by path elsewhere.
 pub(crate) fn needed_name<'a>(module: &'a Module<'_>) -> &'a str {
@@ -25,7 +20,7 @@ pub(crate) fn needed_name<'a>(module: &'a Module<'_>) -> &'a str {
         .path
         .rsplit_once('/')
         .map_or("", |(folder, _)| folder);
-    match DEFAULT_FOLDERS.contains(&folder) {
+    match LOADER_FOLDERS.contains(&folder) {
         true => &module.name,
         false => &module.path,
     }
@@ -38,8 +33,18 @@ impl Merge<'_, '_> {
         all.filter(|(_, base)| base.is_none()).map(|(m, _)| m)
     }
 
+    /// Whether relocations can be packed: the addresses change, and the loader knows `DT_RELR`.
+    pub(crate) fn packs_relocations(&self) -> bool {
+        let mut kept = self.kept();
+        !self.layout.fixed && kept.any(|m| m.name == LIBC && m.versions.defined.contains(PACKED))
+    }
+
     /// The version tables for these imports and exports.
-    pub(crate) fn versions(&self, values: &Values, exports: &[Export<'_>]) -> VersionTables {
+    pub(crate) fn versions(
+        &self,
+        values: &Values,
+        exports: &[Export<'_>],
+    ) -> Result<VersionTables, Refusal> {
         let merged = self.layout.merged().map(|(i, _)| &self.closure.modules[i]);
         let defined = defined_versions(merged);
         let imports = values.imports.iter().filter_map(|i| i.version.as_ref());
@@ -48,8 +53,19 @@ impl Merge<'_, '_> {
         let copies = exports.iter().filter_map(|e| e.version);
         let copies = copies.filter_map(|(name, file)| Some((name, file?)));
         let copies = copies.filter(|(_, file)| is_kept(file));
-        let packed = self.packing.then_some((PACKED, LIBC));
+        let packed = self.packs_relocations().then_some((PACKED, LIBC));
         let needed: Vec<(&str, &str)> = imports.chain(copies).chain(packed).collect();
-        VersionTables::new(&self.soname, &defined, needed.into_iter())
+        if defined.len() + needed.iter().collect::<HashSet<_>>().len() > MAX_VERSIONS {
+            let program = &self.closure.modules[0];
+            return Err(Refusal::unsupported(
+                &program.path,
+                "it has more than 32 000 symbol versions",
+            ));
+        }
+        Ok(VersionTables::new(
+            &self.soname,
+            &defined,
+            needed.into_iter(),
+        ))
     }
 }

@@ -1,13 +1,17 @@
 //! Making the merged file.
 mod arrays;
+mod dynamic;
 mod eh_frame;
+mod entry;
 mod exports;
 mod headers;
+mod identity;
 mod image;
 mod loader;
+mod plugins;
 mod relocations;
+mod sections;
 mod strings;
-mod stub;
 mod symbols;
 mod symtab;
 mod tables;
@@ -51,7 +55,6 @@ struct Merge<'a, 'data> {
     closure: &'a Closure<'data>,
     layout: &'a Layout,
     soname: String,
-    packing: bool,
 }
 
 /// Makes the merged file of a program, examines it, and gives it out if nothing is wrong.
@@ -66,25 +69,24 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         closure: &closure,
         layout: &layout,
         soname: format!("{}.boosted", program.name),
-        packing: !layout.fixed && loader::packs_relocations(&closure, &layout),
     };
     let arrays = Arrays::of(&closure, &layout, &values);
     let all_exports = exports::exports(&closure, &layout);
-    let versions = merge.versions(&values, &all_exports);
+    let versions = merge.versions(&values, &all_exports)?;
     let writable = Writable::new(&merge, &arrays, &mut values);
     let imports = values.imports.clone();
     let symbols = SymbolTables::new(&imports, all_exports, &versions);
-    let left = Relocations::of(&values, &layout, &symbols, merge.packing);
+    let left = Relocations::of(&values, &layout, &symbols, merge.packs_relocations());
 
     let mut image = Image::of(&closure, &layout);
     image.copy_variables(&values, &closure, &layout);
     image.append(image::R | image::W, &writable.bytes);
-    image.append(image::R | image::X, &writable.stub);
+    image.append(image::R | image::X, &writable.code);
     for &(place, word) in &left.words {
         image.put_word(place, word);
     }
     let tables = Tables::new(&merge, &image, &symbols, &versions, &left)?;
-    let call_frames = tables.call_frames.table.len();
+    let call_frames = tables.call_frames;
     let symbolic = left.rela.len() - left.relative;
     tables.finish(&merge, &mut image, &writable, &arrays);
     verify::verify(&merge, &image, &values, &symbols)?;

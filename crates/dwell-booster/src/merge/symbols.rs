@@ -28,9 +28,9 @@ impl<'a> SymbolTables<'a> {
     ) -> Self {
         let buckets = (exports.len() / 3).max(1) as u32;
         // Stable: within a bucket the first in the order of lookup stays the first.
-        exports.sort_by_key(|e| gnu_hash(e.name) % buckets);
+        exports.sort_by_key(|e| elf::gnu_hash(e.name) % buckets);
         let first = 1 + imports.len() as u32;
-        let hashes: Vec<u32> = exports.iter().map(|e| gnu_hash(e.name)).collect();
+        let hashes: Vec<u32> = exports.iter().map(|e| elf::gnu_hash(e.name)).collect();
         let mut versym = 0u16.to_le_bytes().to_vec();
         for import in imports {
             let version = import.version.as_ref();
@@ -106,12 +106,6 @@ pub(crate) fn push(
     bytes.extend(section.to_le_bytes());
     bytes.extend(value.to_le_bytes());
     bytes.extend(size.to_le_bytes());
-}
-
-/// The hash of GNU hash tables.
-pub(crate) fn gnu_hash(name: &[u8]) -> u32 {
-    let step = |hash: u32, &byte: &u8| hash.wrapping_mul(33).wrapping_add(byte.into());
-    name.iter().fold(5381, step)
 }
 
 /// The second hash's shift in the filter.

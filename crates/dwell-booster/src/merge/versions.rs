@@ -1,5 +1,6 @@
 //! The merged version tables: what the file defines, and what it needs of which library.
 use super::strings::Strings;
+use object::elf;
 use std::collections::BTreeMap;
 
 /// Version indices and the tables that define them.
@@ -71,7 +72,13 @@ impl VersionTables {
                 bytes.extend(half.to_le_bytes());
             }
             let next = if last { 0 } else { RECORD + NAME };
-            for word in [hash(name), RECORD, next, strings.add(name.as_bytes()), 0] {
+            for word in [
+                elf::hash(name.as_bytes()),
+                RECORD,
+                next,
+                strings.add(name.as_bytes()),
+                0,
+            ] {
                 bytes.extend(word.to_le_bytes());
             }
         }
@@ -97,7 +104,7 @@ impl VersionTables {
             }
             for (at, (name, index)) in versions.iter().enumerate() {
                 let next = if at + 1 == versions.len() { 0 } else { RECORD };
-                bytes.extend(hash(name).to_le_bytes());
+                bytes.extend(elf::hash(name.as_bytes()).to_le_bytes());
                 bytes.extend(0u16.to_le_bytes());
                 bytes.extend(index.to_le_bytes());
                 bytes.extend(strings.add(name.as_bytes()).to_le_bytes());
@@ -108,20 +115,11 @@ impl VersionTables {
     }
 }
 
-/// The System V hash, by which versions are compared.
-fn hash(name: &str) -> u32 {
-    name.bytes().fold(0, |hash: u32, byte| {
-        let hash = (hash << 4).wrapping_add(byte.into());
-        let high = hash & 0xf000_0000;
-        (hash ^ high >> 24) & !high
-    })
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
     fn the_hash_of_a_version() {
         // As `readelf -V -W` and the linker have it for glibc's first version.
-        assert_eq!(super::hash("GLIBC_2.2.5"), 0x0969_1a75);
+        assert_eq!(object::elf::hash(b"GLIBC_2.2.5"), 0x0969_1a75);
     }
 }

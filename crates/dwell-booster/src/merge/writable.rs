@@ -1,21 +1,20 @@
-//! What is added and written to at start: the initial image of the thread-local variables, the arrays
-//! of constructors and destructors, the dynamic section. And the code that then protects it.
+//! What is added and written to at start: the initial image of the thread-local variables, the lists
+//! of constructors and destructors, the dynamic section. And the code behind it.
 use super::Merge;
 use super::arrays::Arrays;
-use super::stub;
+use super::entry::{self, Start};
+use super::plugins;
 use crate::PAGE;
-use crate::values::{Value, Values};
+use crate::values::Values;
 
 /// The added writable range and the added code behind it.
 #[derive(Debug)]
 pub(crate) struct Writable {
     pub bytes: Vec<u8>,
-    pub stub: Vec<u8>,
-    /// Image addresses of the arrays: preinit, init, fini.
-    pub preinit: u64,
-    pub init: u64,
-    /// How many constructors there are, with ours.
-    pub init_len: usize,
+    pub code: Vec<u8>,
+    /// Image address of the code, where the merged program begins.
+    pub entry: u64,
+    /// Image address of the destructors.
     pub fini: u64,
     pub dynamic: u64,
     pub dynamic_len: u64,
@@ -33,29 +32,33 @@ impl Writable {
         let layout = merge.layout;
         let mut bytes = thread_local_image(merge);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let preinit = layout.end + bytes.len() as u64;
-        let init = preinit + 8 * arrays.preinit.len() as u64;
-        let init_len = arrays.init.len() + 1;
-        let fini = init + 8 * init_len as u64;
-        let dynamic = (fini + 8 * arrays.fini.len() as u64).next_multiple_of(16);
+        let init = layout.end + bytes.len() as u64;
+        let fini = init + 8 * arrays.init.len() as u64;
+        let dlopen = fini + 8 * arrays.fini.len() as u64;
+        let dynamic = (dlopen + 8).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
+        for (number, value) in arrays.init.iter().chain(&arrays.fini).enumerate() {
+            values.places.insert(init + 8 * number as u64, *value);
+        }
 
-        let code_at = layout.end + (bytes.len() as u64).next_multiple_of(PAGE);
-        let mut ranges = stub::read_only_ranges(merge.closure, layout);
-        ranges.push(layout.end..code_at);
-        let own = Value::Image(code_at);
-        let before = arrays.preinit.iter();
-        let functions = before.chain([&own]).chain(&arrays.init).chain(&arrays.fini);
-        for (number, value) in functions.enumerate() {
-            values.places.insert(preinit + 8 * number as u64, *value);
+        let entry = layout.end + (bytes.len() as u64).next_multiple_of(PAGE);
+        let mut read_only = entry::read_only_ranges(merge.closure, layout);
+        read_only.push(layout.end..entry);
+        let start = Start {
+            read_only,
+            functions: (init, arrays.init.len() as u32),
+            program: merge.closure.modules[0].elf.entry().unwrap_or_default(),
+        };
+        let mut code = entry::code(entry, &start);
+        let plugins_at = entry + code.len() as u64;
+        if plugins::divert(values, plugins_at, dlopen) {
+            code.extend(plugins::code(merge, plugins_at, dlopen));
         }
         Writable {
             bytes,
-            stub: stub::code(code_at, &ranges),
-            preinit,
-            init,
-            init_len,
+            code,
+            entry,
             fini,
             dynamic,
             dynamic_len,

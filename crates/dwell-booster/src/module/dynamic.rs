@@ -42,14 +42,6 @@ pub(crate) struct Dynamic {
 /// Most libraries that one file may need.
 const MAX_NEEDED: usize = 4096;
 
-const DT_GNU_PRELINKED: i64 = 0x6fff_fdf5;
-const DT_DEPAUDIT: i64 = 0x6fff_fefb;
-const DT_AUDIT: i64 = 0x6fff_fefc;
-const DT_AUXILIARY: i64 = 0x7fff_fffd;
-const DT_FILTER: i64 = 0x7fff_ffff;
-const DF_1_INTERPOSE: u64 = 0x400;
-const DF_1_NODEFLIB: u64 = 0x800;
-
 impl Dynamic {
     pub(crate) fn parse(elf: &ElfFile<'_>, table: &[elf::Dyn64<LE>]) -> Result<Self, &'static str> {
         let mut dynamic = Dynamic::default();
@@ -63,10 +55,10 @@ impl Dynamic {
         if names.needed.len() > MAX_NEEDED {
             return Err("it needs more than 4096 libraries");
         }
-        if dynamic.flags_1 & DF_1_INTERPOSE != 0 {
+        if dynamic.flags_1 & elf::DF_1_INTERPOSE.0 != 0 {
             dynamic.odd = Some("it interposes its symbols (DF_1_INTERPOSE)");
         }
-        if dynamic.flags_1 & DF_1_NODEFLIB != 0 {
+        if dynamic.flags_1 & elf::DF_1_NODEFLIB.0 != 0 {
             dynamic.odd = Some("it asks for no default library folders (DF_1_NODEFLIB)");
         }
         let text = |offset: u64| string(elf, dynamic.strings, offset);
@@ -130,12 +122,14 @@ impl Dynamic {
             elf::DT_TEXTREL => self.text_relocations = true,
             elf::DT_SYMBOLIC => self.symbolic = true,
             elf::DT_REL => self.odd = Some("it has relocations without addends (DT_REL)"),
-            _ => match tag {
-                DT_GNU_PRELINKED => self.odd = Some("it is prelinked"),
-                DT_AUDIT | DT_DEPAUDIT => self.odd = Some("it asks for an auditor (DT_AUDIT)"),
-                DT_AUXILIARY | DT_FILTER => self.odd = Some("it is a filter library (DT_FILTER)"),
-                _ => {}
-            },
+            elf::DT_GNU_PRELINKED => self.odd = Some("it is prelinked"),
+            elf::DT_AUDIT | elf::DT_DEPAUDIT => {
+                self.odd = Some("it asks for an auditor (DT_AUDIT)");
+            }
+            elf::DT_AUXILIARY | elf::DT_FILTER => {
+                self.odd = Some("it is a filter library (DT_FILTER)");
+            }
+            _ => {}
         }
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Module<'data> {
     pub eh_frame_hdr: Option<u64>,
     /// Whether it wants an executable stack.
     pub exec_stack: bool,
+    /// Largest alignment that a segment asks for, bytes; at least a page.
+    pub align: u64,
 }
 
 /// A module's block of thread-local variables.
@@ -68,6 +70,14 @@ impl<'data> Module<'data> {
         let segments: Vec<Segment> = elf.segments().collect();
         check_segments(&segments).map_err(bad)?;
         let facts = Facts::of(data).map_err(bad)?;
+        let initial = |t: &Tls| elf.bytes_at(t.stated, t.file_size as usize).is_some();
+        if facts
+            .tls
+            .as_ref()
+            .is_some_and(|t| t.file_size > 0 && !initial(t))
+        {
+            return Err(bad("its thread-local block lies outside of the file"));
+        }
         let dynamic = match facts.dynamic {
             Some(table) => Dynamic::parse(&elf, table).map_err(bad)?,
             None => return Err(Refusal::Static { path: path.into() }),
@@ -85,6 +95,7 @@ impl<'data> Module<'data> {
             relro: facts.relro,
             eh_frame_hdr: facts.eh_frame_hdr,
             exec_stack: facts.exec_stack,
+            align: facts.align.max(crate::PAGE),
             dynamic,
             elf,
         })
@@ -100,11 +111,6 @@ impl<'data> Module<'data> {
     pub(crate) fn end(&self) -> u64 {
         let last = self.segments.iter().map(Segment::stated_end).max();
         last.unwrap_or(0).next_multiple_of(crate::PAGE)
-    }
-
-    /// Largest alignment that a segment asks for, at least a page.
-    pub(crate) fn align(&self) -> u64 {
-        crate::PAGE.max(raw_align(self.elf.data()))
     }
 
     /// Whether it lies at fixed addresses.
@@ -147,17 +153,6 @@ fn check_segments(segments: &[Segment]) -> Result<(), &'static str> {
     Ok(())
 }
 
-fn raw_align(data: &[u8]) -> u64 {
-    let headers = headers(data).unwrap_or_default();
-    let loads = headers.iter().filter(|h| h.p_type(LE) == elf::PT_LOAD);
-    let align = loads.map(|h| h.p_align(LE)).max().unwrap_or(0);
-    if align.is_power_of_two() && align <= MAX_ALIGN {
-        align
-    } else {
-        crate::PAGE
-    }
-}
-
 fn headers(data: &[u8]) -> Option<&[elf::ProgramHeader64<LE>]> {
     let header = elf::FileHeader64::<LE>::parse(data).ok()?;
     header.program_headers(LE, data).ok()
@@ -171,6 +166,8 @@ struct Facts<'data> {
     relro: Option<std::ops::Range<u64>>,
     eh_frame_hdr: Option<u64>,
     exec_stack: bool,
+    /// Largest of the `PT_LOAD` headers'; 0 when that is none that can be given.
+    align: u64,
 }
 
 impl<'data> Facts<'data> {
@@ -189,12 +186,16 @@ impl<'data> Facts<'data> {
                     let table = h.dynamic(LE, data);
                     facts.dynamic = table.map_err(|_| "its dynamic section is cut short")?;
                 }
+                elf::PT_LOAD => facts.align = facts.align.max(h.p_align(LE)),
                 elf::PT_TLS => facts.tls = Some(tls(h)?),
                 elf::PT_GNU_RELRO => facts.relro = Some(stated..stated + size),
                 elf::PT_GNU_EH_FRAME => facts.eh_frame_hdr = Some(stated),
                 elf::PT_GNU_STACK => facts.exec_stack = h.p_flags(LE).contains(elf::PF_X),
                 _ => {}
             }
+        }
+        if !facts.align.is_power_of_two() || facts.align > MAX_ALIGN {
+            facts.align = 0;
         }
         Ok(facts)
     }

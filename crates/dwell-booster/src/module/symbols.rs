@@ -1,5 +1,6 @@
 //! The dynamic symbol table.
 use super::Dynamic;
+use crate::u32_at;
 use dwell_elf::ElfFile;
 use object::elf;
 use std::collections::HashMap;
@@ -157,11 +158,6 @@ fn count(elf: &ElfFile<'_>, dynamic: &Dynamic) -> usize {
         .unwrap_or(0)
         .max(by_hash)
         .max(by_gnu.unwrap_or(0))
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(at..)?.first_chunk::<4>()?;
-    Some(u32::from_le_bytes(*word))
 }
 
 /// The end of the last chain of a GNU hash table.

@@ -82,10 +82,12 @@ impl Versions {
     }
 
     fn read_needed(&mut self, reader: &Reader<'_, '_>, mut at: u64, count: u64) -> Option<()> {
+        let mut left = MAX_RECORDS;
         for _ in 0..count.min(MAX_RECORDS) {
             let file = reader.string(reader.u32(at.wrapping_add(4))?)?;
             let mut aux = at.checked_add(reader.u32(at.wrapping_add(8))?)?;
             for _ in 0..reader.u16(at.wrapping_add(2))? {
+                left = left.checked_sub(1)?;
                 let other = reader.u16(aux.wrapping_add(6))?;
                 let version = Version {
                     name: reader.string(reader.u32(aux.wrapping_add(8))?)?,

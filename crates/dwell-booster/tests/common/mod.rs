@@ -68,15 +68,21 @@ pub fn run(program: &Path, args: &[&str]) -> Output {
         .unwrap_or_else(|e| panic!("{} runs: {e}", program.display()))
 }
 
-/// Compiles with gcc or g++ in the folder.
-pub fn compile(folder: &Folder, compiler: &str, args: &[&str]) {
-    let output = Command::new(compiler)
-        .args(args)
+/// Runs a compiler in the folder; arguments in double quotes may have spaces.
+pub fn compile(folder: &Folder, command: &str) {
+    let parts = command.split('"').enumerate();
+    let words = parts.flat_map(|(number, part)| match number % 2 {
+        0 => part.split_whitespace().collect(),
+        _ => vec![part],
+    });
+    let words: Vec<&str> = words.collect();
+    let output = Command::new(words[0])
+        .args(&words[1..])
         .current_dir(&folder.0)
         .output()
         .expect("the compiler runs");
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{compiler} {args:?}: {message}");
+    assert!(output.status.success(), "{command}: {message}");
 }
 
 /// Both must print the same and end the same way.

@@ -1,0 +1,104 @@
+//! Damaged files are refused or merged, never a reason to panic: a small program and its library with some
+//! bytes changed where tables are, thousands of times. The dice are always the same.
+mod common;
+
+use common::{Folder, compile};
+use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
+use std::collections::BTreeMap;
+use std::fs;
+
+const ROUNDS: u64 = 2000;
+
+/// Marsaglia's xorshift.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % end as u64) as usize
+    }
+
+    /// Changes some words; half of them to what limits are made of.
+    fn damage(&mut self, bytes: &mut [u8]) {
+        const ODD: [u64; 8] = [0, 1, 7, 0x1000, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];
+        for _ in 0..=self.below(4) {
+            let width = [1, 2, 4, 8][self.below(4)];
+            let at = self.below(bytes.len() - 8) / width * width;
+            let value = match self.below(2) {
+                0 => ODD[self.below(ODD.len())],
+                _ => self.0,
+            };
+            bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
+        }
+    }
+}
+
+/// Where a file's headers and tables are: what comes before its code, and what comes behind it.
+fn tables(bytes: &[u8]) -> [std::ops::Range<usize>; 2] {
+    let page = 4096;
+    [
+        0..page.min(bytes.len()),
+        bytes.len().saturating_sub(4 * page)..bytes.len(),
+    ]
+}
+
+fn inputs(program: &[u8], library: &[u8]) -> Inputs {
+    collect(
+        "/bin/prog",
+        program.to_vec(),
+        &LoaderCache::default(),
+        |path| match path.rsplit('/').next() {
+            Some("libv.so") => Some(library.to_vec()),
+            Some("libc.so.6" | "ld-linux-x86-64.so.2") => fs::read(path).ok(),
+            _ => None,
+        },
+    )
+}
+
+#[test]
+fn damaged_files_are_refused_or_merged() {
+    let folder = Folder::new("hostile");
+    let library = "_Thread_local int t = 1; static int z; int *p = &z; static int f(void) { return 1; }\n\
+        static int (*r(void))(void) { return f; }\nint i(void) __attribute__((ifunc(\"r\")));\n\
+        __attribute__((constructor)) static void up(void) { z++; } int v(void) { return t++ + i(); }\n";
+    fs::write(folder.file("v.c"), library).expect("written");
+    fs::write(
+        folder.file("prog.c"),
+        "extern int *p; int v(void); int main(void) { return v() + *p; }",
+    )
+    .expect("written");
+    compile(
+        &folder,
+        "gcc -O1 -fPIC -shared -Wl,-z,pack-relative-relocs -o libv.so v.c",
+    );
+    compile(&folder, "gcc -O1 -fno-pic -no-pie -o prog prog.c -L. -lv");
+    let read = |name: &str| fs::read(folder.file(name)).expect("compiled");
+    let (program, library) = (read("prog"), read("libv.so"));
+    build(&inputs(&program, &library), &Options::default()).expect("whole files can be merged");
+    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
+    for _ in 0..ROUNDS {
+        let (mut program, mut library) = (program.clone(), library.clone());
+        let file = if dice.below(2) == 0 {
+            &mut program
+        } else {
+            &mut library
+        };
+        let part = tables(file)[dice.below(2)].clone();
+        dice.damage(&mut file[part]);
+        let inputs = inputs(&program, &library);
+        let _ = plan(&inputs, &Options::default());
+        let end = match build(&inputs, &Options::default()) {
+            Ok(_) => "merged",
+            Err(refusal) => refusal.kind(),
+        };
+        *ends.entry(end).or_default() += 1;
+    }
+    println!("{ends:?}");
+    assert!(
+        ends.len() > 5 && ends["merged"] > 0 && ends["damaged"] > 0,
+        "{ends:?}"
+    );
+}

@@ -1,0 +1,126 @@
+//! What can be typed after `dwell boost`.
+use super::trial::Probe;
+use clap::{Args, Subcommand, ValueEnum};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// `dwell boost`.
+#[derive(Args, Debug)]
+pub struct BoostArgs {
+    #[command(subcommand)]
+    pub action: Action,
+}
+
+/// The subcommands.
+#[derive(Subcommand, Debug)]
+pub enum Action {
+    /// Tell what would be merged, what is refused and why, and what it would gain: both are run.
+    #[command(
+        after_help = "The merged program is made in a temporary folder, tried out, timed and removed again.\n\nExamples:\n  dwell boost plan git\n  dwell boost plan --libs libpcre2-8.so.0 /usr/bin/git\n  dwell boost plan --json sqlite3 | jq '.measured.ratio'"
+    )]
+    Plan(PlanArgs),
+    /// Make a merged program, try it out, and put it into a file.
+    #[command(
+        after_help = "The file appears when it is complete and has done what the stock program does; before that there is\nnone, or the one that was there. The stock program is not touched.\n\nExamples:\n  dwell boost build git -o ~/bin/git\n  dwell boost build sqlite3 -o /tmp/sqlite3 --test ':memory: select(1)'"
+    )]
+    Build(BuildArgs),
+    /// Run a program boosted; it is made when it is first run, and again when one of its files has changed.
+    #[command(
+        after_help = "What cannot be boosted runs as it is; -v tells why. So does everything under LD_PRELOAD, LD_AUDIT and\nLD_LIBRARY_PATH, which choose other libraries than those that were merged.\nMerged programs are kept in $XDG_CACHE_HOME/dwell/boost (~/.cache/dwell/boost).\n\nExamples:\n  dwell boost run -- git status\n  dwell boost run -v -- python3 -c 'print(1)'"
+    )]
+    Run(RunArgs),
+}
+
+/// How programs are boosted.
+#[derive(Args, Debug, Clone)]
+pub struct How {
+    /// What becomes of the C library.
+    #[arg(long, value_enum, default_value_t = Mode::StaticNolibc)]
+    pub mode: Mode,
+    /// How far to go: 0 merges, 1 also makes calls between libraries direct, 2 gives it one address per
+    /// boot, 3 a loader that remembers the processor's answers, 4 moves hot functions together.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub level: u8,
+    /// Merge only these libraries, by the names under which they are needed (libz.so.1). Default: all that can be.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub libs: Vec<String>,
+    /// Arguments to try it with, stock against boosted, separated by spaces; may be given several times.
+    /// Default: --version and --help.
+    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
+    pub test: Vec<String>,
+}
+
+/// What becomes of the C library.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// It is merged, too.
+    Static,
+    /// It stays a library.
+    StaticNolibc,
+}
+
+impl How {
+    /// Refuses what cannot be built yet; never makes something else instead.
+    pub fn check(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.mode == Mode::StaticNolibc,
+            "--mode static is not built yet: use --mode static-nolibc"
+        );
+        anyhow::ensure!(
+            self.level == 0,
+            "--level {} is not built yet: use --level 0",
+            self.level
+        );
+        Ok(())
+    }
+
+    /// What to try the merged program with.
+    pub fn probes(&self) -> Vec<Probe> {
+        if self.test.is_empty() {
+            return vec![Probe::of("--version"), Probe::of("--help")];
+        }
+        self.test.iter().map(|text| Probe::of(text)).collect()
+    }
+}
+
+/// `dwell boost plan`.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// The program: a path, or a command's name.
+    #[arg(value_name = "PROG")]
+    pub program: OsString,
+    #[command(flatten)]
+    pub how: How,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dwell boost build`.
+#[derive(Args, Debug)]
+pub struct BuildArgs {
+    /// The program: a path, or a command's name.
+    #[arg(value_name = "PROG")]
+    pub program: OsString,
+    /// Where to put the merged program.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub how: How,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `dwell boost run`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// Say whether it runs boosted, and if not, why.
+    #[arg(short, long)]
+    pub verbose: bool,
+    #[command(flatten)]
+    pub how: How,
+    /// The command and its arguments.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub cmd: Vec<OsString>,
+}

@@ -1,0 +1,88 @@
+//! `dwell boost`: a program merged with its libraries, tried out before it is used.
+mod arguments;
+mod cache;
+mod environment;
+mod output;
+mod plan;
+mod run;
+mod subject;
+mod trial;
+
+pub use arguments::BoostArgs;
+
+use anyhow::Context;
+use arguments::{Action, BuildArgs};
+use dwell_booster::{Built, build};
+use output::Pending;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use subject::Subject;
+use trial::{Probe, Verdict};
+
+/// Runs one of the subcommands.
+pub fn boost(args: &BoostArgs) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        Action::Plan(args) => plan::plan(args),
+        Action::Build(args) => build_command(args),
+        Action::Run(args) => run::run(args),
+    }
+}
+
+/// A merged file that behaved as the stock program does, not yet under its own name.
+pub struct Tried {
+    pub built: Built,
+    pub file: Pending,
+    /// What was tried, and how it went.
+    pub verdicts: Vec<(Probe, Verdict)>,
+}
+
+/// Merges, writes beside `to` and tries it out.
+pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tried> {
+    let built = build(&subject.inputs, &subject.options)?;
+    let file = Pending::write(to, &built.bytes)?;
+    let verdicts = trial::compare(&subject.path, file.path(), probes)?;
+    Ok(Tried {
+        built,
+        file,
+        verdicts,
+    })
+}
+
+fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
+    args.how.check()?;
+    let subject = Subject::read(&args.program, &args.how.libs)?;
+    subject.check_output(&args.output)?;
+    let tried = make(&subject, &args.output, &args.how.probes())?;
+    let Tried { built, file, .. } = tried;
+    file.commit(&args.output)
+        .with_context(|| format!("writing {}", args.output.display()))?;
+    let mut to = std::io::stdout();
+    if args.json {
+        let answer = serde_json::json!({
+            "program": subject.path,
+            "output": args.output,
+            "bytes": built.bytes.len(),
+            "merged": built.merged,
+            "kept": built.kept,
+            "relocations": { "symbolic": built.symbolic, "relative": built.relative },
+            "exports": built.exports,
+            "call_frames": built.call_frames,
+            "tried": plan::verdicts_json(&tried.verdicts),
+        });
+        writeln!(to, "{}", serde_json::to_string_pretty(&answer)?)?;
+    } else {
+        let name = subject.path.file_name().unwrap_or(OsStr::new("program"));
+        writeln!(
+            to,
+            "{}: {} with {}, {} KiB; it does what the stock program does with {}",
+            args.output.display(),
+            name.display(),
+            built.merged.join(", "),
+            built.bytes.len() / 1024,
+            plan::tried_with(&tried.verdicts),
+        )?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
