@@ -100,6 +100,41 @@ pub fn of_file<'m>(all: &'m [Mapping], pid: u32, path: &str) -> Vec<&'m Mapping>
     all.iter().filter(is_of_it).collect()
 }
 
+/// A file that a process runs code of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Where code of it is mapped first.
+    pub mapping: Mapping,
+    /// Whether it is the program itself.
+    pub is_program: bool,
+}
+
+/// The files that a process runs code of, the program first, then as they lie in memory.
+pub fn modules(pid: u32) -> io::Result<Vec<Module>> {
+    let program = fs::read_link(format!("/proc/{pid}/exe"))?;
+    let mut modules: Vec<Module> = Vec::new();
+    for mapping in read(pid)? {
+        let is_it =
+            |m: &Module| (m.mapping.device, m.mapping.inode) == (mapping.device, mapping.inode);
+        if mapping.executable && mapping.inode != 0 && !modules.iter().any(is_it) {
+            let is_program = program.as_os_str() == mapping.path.as_str();
+            modules.push(Module {
+                mapping,
+                is_program,
+            });
+        }
+    }
+    modules.sort_by_key(|module| !module.is_program);
+    Ok(modules)
+}
+
+/// What scripts call a file by: its name, its name up to `.so`, the program `a.out`.
+pub fn module_names(file_name: &str, is_program: bool) -> impl Iterator<Item = &str> {
+    let stem = file_name.split(".so").next();
+    let program = is_program.then_some("a.out");
+    [Some(file_name), stem, program].into_iter().flatten()
+}
+
 /// A path that leads to the file a process has mapped at exactly these addresses, also when it was deleted or lies in
 /// another mount namespace. To open it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
 pub fn link(pid: u32, mapped: Range<u64>) -> String {
