@@ -12,6 +12,8 @@ pub struct Mapping {
     pub start: u64,
     /// First actual address past the end.
     pub end: u64,
+    /// Whether the process can read there.
+    pub readable: bool,
     /// Whether code can run there.
     pub executable: bool,
     /// Whether the process can write there.
@@ -42,6 +44,7 @@ impl Mapping {
         (start < end).then(|| Mapping {
             start,
             end,
+            readable: permissions.first() == Some(&b'r'),
             executable: permissions.get(2) == Some(&b'x'),
             writable: permissions.get(1) == Some(&b'w'),
             file_offset,
@@ -172,7 +175,7 @@ mod tests {
         let line = "00007f00-00008000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
         let found = Mapping::parse(line).expect("a line");
         assert_eq!((found.start, found.end), (0x7f00, 0x8000));
-        assert!(found.executable && !found.writable);
+        assert!(found.readable && found.executable && !found.writable);
         assert_eq!((found.file_offset, found.inode), (0x1000, 1234));
         assert_eq!(found.device, libc::makedev(0xfe, 0));
         assert_eq!(
