@@ -4,11 +4,7 @@
  *
  *     places [ROUNDS [THREADS]]
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#define SITE __attribute__((noinline, noclone))
+#include "rounds.h"
 
 /* Three bytes, and the next function follows at once: a jump of five does not fit. */
 int tiny(int n);
@@ -39,8 +35,6 @@ SITE int outer(int n)
 	return sum + leaf(n) - tiny_next(n);
 }
 
-static long rounds = 100;
-
 static void *work(void *sum)
 {
 	long total = 0;
@@ -55,19 +49,7 @@ static void *work(void *sum)
 
 int main(int argc, char **argv)
 {
-	long threads = 1;
-	if (argc > 1)
-		rounds = atol(argv[1]);
-	if (argc > 2)
-		threads = atol(argv[2]);
-	pthread_t all[16];
-	static long sums[16];
-	if (threads > 16)
-		threads = 16;
-	for (long i = 0; i < threads; i++)
-		pthread_create(&all[i], NULL, work, &sums[i]);
-	for (long i = 0; i < threads; i++)
-		pthread_join(all[i], NULL);
+	long threads = in_threads(argc, argv, work);
 	long calls = rounds * threads, tails = rounds / 2 * threads;
 	printf("outer %ld\ntiny %ld\ntiny_next %ld\ntail %ld\nleaf %ld\n", calls, calls, calls, tails, calls + tails);
 	return 0;

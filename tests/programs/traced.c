@@ -3,17 +3,13 @@
  *
  *     traced [ROUNDS [THREADS]]
  */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "rounds.h"
 #include <string.h>
 
-#define SITE __attribute__((noinline, noclone))
 #define STEPS 10
 #define GREETINGS 3
 
 static const char *const greetings[GREETINGS] = { "hello", "good morning", "a greeting that is rather long, as greetings go" };
-static long rounds = 100;
 
 SITE long step(long n)
 {
@@ -51,19 +47,7 @@ static void *work(void *sum)
 
 int main(int argc, char **argv)
 {
-	long threads = 1;
-	if (argc > 1)
-		rounds = atol(argv[1]);
-	if (argc > 2)
-		threads = atol(argv[2]);
-	pthread_t all[64];
-	static long sums[64];
-	if (threads > 64)
-		threads = 64;
-	for (long i = 0; i < threads; i++)
-		pthread_create(&all[i], NULL, work, &sums[i]);
-	for (long i = 0; i < threads; i++)
-		pthread_join(all[i], NULL);
+	long threads = in_threads(argc, argv, work);
 	for (long n = 0; n < STEPS; n++)
 		printf("step %ld %ld\n", n, (n + 1) * rounds * threads);
 	printf("many 8 %ld\n", rounds * threads);

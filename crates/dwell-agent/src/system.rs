@@ -1,6 +1,7 @@
 //! System calls, as the agent makes them: without libc, and without touching errno.
 use core::arch::asm;
 
+pub(crate) const SYS_NANOSLEEP: u64 = 35;
 pub(crate) const SYS_GETPID: u64 = 39;
 pub(crate) const SYS_KILL: u64 = 62;
 pub(crate) const SYS_GETUID: u64 = 102;

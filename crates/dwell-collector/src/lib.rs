@@ -47,7 +47,7 @@ mod user_stacks;
 pub use error::CollectError;
 pub use finished::{Finished, ModuleOrigin, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;
-pub use machine::{clock_anchor, effective_capabilities, online_cpus};
+pub use machine::{clock_anchor, clock_ns, effective_capabilities, online_cpus};
 pub use options::{DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, Options, Target};
 pub use preload::find_command;
 pub use programs::{Clock, count_run_time};

@@ -142,6 +142,7 @@ impl UserStacks {
             let mapping = Mapping {
                 start,
                 end: mapped.end,
+                readable: true,
                 executable: true,
                 writable: false,
                 file_offset: mapped.file_offset,

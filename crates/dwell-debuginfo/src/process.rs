@@ -1,6 +1,6 @@
 //! A process and the files it has mapped, with the places they were loaded at.
 use std::cell::OnceCell;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -37,24 +37,19 @@ pub(crate) struct Module {
 impl Process {
     /// Reads what a process has mapped. Files are read when something in them is asked for.
     pub fn read(pid: u32) -> io::Result<Process> {
-        let program = fs::read_link(format!("/proc/{pid}/exe"))?;
-        let mut modules: Vec<Module> = Vec::new();
-        for mapping in dwell_maps::read(pid)? {
-            let is_known = modules.iter().any(|known| known.path == mapping.path);
-            if !mapping.executable || mapping.inode == 0 || is_known {
-                continue;
-            }
-            modules.push(Module {
-                name: mapping.file_name().to_owned(),
-                is_program: program.as_os_str() == mapping.path.as_str(),
-                pid,
-                reached_by: mapping.reach(pid).into(),
-                mapped: (mapping.start, mapping.file_offset),
-                files: OnceCell::new(),
-                path: mapping.path,
-            });
-        }
-        modules.sort_by_key(|module| !module.is_program);
+        let module = |dwell_maps::Module {
+                          mapping,
+                          is_program,
+                      }| Module {
+            name: mapping.file_name().to_owned(),
+            is_program,
+            pid,
+            reached_by: mapping.reach(pid).into(),
+            mapped: (mapping.start, mapping.file_offset),
+            files: OnceCell::new(),
+            path: mapping.path,
+        };
+        let modules = dwell_maps::modules(pid)?.into_iter().map(module).collect();
         Ok(Process { pid, modules })
     }
 
@@ -108,9 +103,8 @@ impl Module {
         elf.mapping_bias(self.mapped.0, self.mapped.1)
     }
 
-    /// Whether a script means it: by its name, by its name up to `.so`, the program as `a.out`.
+    /// Whether a script means it by a name.
     pub(crate) fn is_meant(&self, name: &str) -> bool {
-        let stem = self.name.split(".so").next().unwrap_or_default();
-        name == self.name || name == stem || (self.is_program && name == "a.out")
+        dwell_maps::module_names(&self.name, self.is_program).any(|own| own == name)
     }
 }

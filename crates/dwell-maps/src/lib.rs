@@ -12,6 +12,8 @@ pub struct Mapping {
     pub start: u64,
     /// First actual address past the end.
     pub end: u64,
+    /// Whether the process can read there.
+    pub readable: bool,
     /// Whether code can run there.
     pub executable: bool,
     /// Whether the process can write there.
@@ -42,6 +44,7 @@ impl Mapping {
         (start < end).then(|| Mapping {
             start,
             end,
+            readable: permissions.first() == Some(&b'r'),
             executable: permissions.get(2) == Some(&b'x'),
             writable: permissions.get(1) == Some(&b'w'),
             file_offset,
@@ -100,6 +103,41 @@ pub fn of_file<'m>(all: &'m [Mapping], pid: u32, path: &str) -> Vec<&'m Mapping>
     all.iter().filter(is_of_it).collect()
 }
 
+/// A file that a process runs code of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Module {
+    /// Where code of it is mapped first.
+    pub mapping: Mapping,
+    /// Whether it is the program itself.
+    pub is_program: bool,
+}
+
+/// The files that a process runs code of, the program first, then as they lie in memory.
+pub fn modules(pid: u32) -> io::Result<Vec<Module>> {
+    let program = fs::read_link(format!("/proc/{pid}/exe"))?;
+    let mut modules: Vec<Module> = Vec::new();
+    for mapping in read(pid)? {
+        let is_it =
+            |m: &Module| (m.mapping.device, m.mapping.inode) == (mapping.device, mapping.inode);
+        if mapping.executable && mapping.inode != 0 && !modules.iter().any(is_it) {
+            let is_program = program.as_os_str() == mapping.path.as_str();
+            modules.push(Module {
+                mapping,
+                is_program,
+            });
+        }
+    }
+    modules.sort_by_key(|module| !module.is_program);
+    Ok(modules)
+}
+
+/// What scripts call a file by: its name, its name up to `.so`, the program `a.out`.
+pub fn module_names(file_name: &str, is_program: bool) -> impl Iterator<Item = &str> {
+    let stem = file_name.split(".so").next();
+    let program = is_program.then_some("a.out");
+    [Some(file_name), stem, program].into_iter().flatten()
+}
+
 /// A path that leads to the file a process has mapped at exactly these addresses, also when it was deleted or lies in
 /// another mount namespace. To open it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
 pub fn link(pid: u32, mapped: Range<u64>) -> String {
@@ -137,7 +175,7 @@ mod tests {
         let line = "00007f00-00008000 r-xp 00001000 fe:00 1234                       /usr/lib/a b.so (deleted)";
         let found = Mapping::parse(line).expect("a line");
         assert_eq!((found.start, found.end), (0x7f00, 0x8000));
-        assert!(found.executable && !found.writable);
+        assert!(found.readable && found.executable && !found.writable);
         assert_eq!((found.file_offset, found.inode), (0x1000, 1234));
         assert_eq!(found.device, libc::makedev(0xfe, 0));
         assert_eq!(

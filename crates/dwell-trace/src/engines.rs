@@ -4,6 +4,7 @@ use crate::error::TraceError;
 use crate::inside::Inside;
 use crate::kernel::Kernel;
 use crate::maps::Drops;
+use dwell_collector::clock_ns;
 use dwell_script::codegen::{Generator, NAMES};
 use dwell_script::schema::{AggregationId, Row};
 use std::cell::RefCell;
@@ -92,7 +93,7 @@ impl Engines {
             return self.kernel.as_ref().map_or(Ok(()), |k| k.drain(take));
         };
         // Both have given all that was sent before.
-        let complete = now_ns();
+        let complete = clock_ns(libc::CLOCK_MONOTONIC);
         let mut records = self.held.take();
         let mut keep = |record: &[u8]| records.push(record.to_vec());
         if let Some(kernel) = &self.kernel {
@@ -163,15 +164,4 @@ impl Engines {
 fn stamp(record: &[u8]) -> u64 {
     let stamp = record.last_chunk().expect("a time stands behind it");
     u64::from_ne_bytes(*stamp)
-}
-
-/// CLOCK_MONOTONIC, as programs read it.
-fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the time is ours to write.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

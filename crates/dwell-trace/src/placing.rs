@@ -9,6 +9,7 @@ use crate::probes::{At, patched};
 use crate::session::{Engine, Settings};
 use crate::split::Sets;
 use dwell_abi::program::Store;
+use dwell_collector::clock_ns;
 use dwell_script::codegen::{Generator, NAMES, leaves_records};
 use dwell_script::typed::Script;
 use std::cell::RefCell;
@@ -293,22 +294,15 @@ fn part(made: &[(Group, Made)], mut wanted: impl FnMut(u32) -> bool) -> Vec<(Gro
 /// The script's memory with what programs learn from us.
 fn initial_memory(generator: &Generator<'_>) -> Result<Vec<u8>, TraceError> {
     use dwell_script::codegen::control::{THREAD_POINTER, WALL_OFFSET};
+    const SECOND: u64 = 1_000_000_000;
     let mut memory = generator.memory().to_vec();
     if generator.needs_thread_pointer() {
         let offset = kernel_types::thread_pointer_offset()?;
         memory[THREAD_POINTER as usize..][..8].copy_from_slice(&offset.to_ne_bytes());
     }
-    let clock = |id| {
-        let mut time = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        // SAFETY: the time is ours to write.
-        unsafe { libc::clock_gettime(id, &mut time) };
-        time.tv_sec
-    };
     // Both differ by whole seconds.
-    let ahead = (clock(libc::CLOCK_REALTIME) - clock(libc::CLOCK_TAI)) * 1_000_000_000;
+    let seconds = |clock| (clock_ns(clock) / SECOND) as i64;
+    let ahead = (seconds(libc::CLOCK_REALTIME) - seconds(libc::CLOCK_TAI)) * SECOND as i64;
     memory[WALL_OFFSET as usize..][..8].copy_from_slice(&ahead.to_ne_bytes());
     Ok(memory)
 }

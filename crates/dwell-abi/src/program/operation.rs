@@ -64,6 +64,8 @@ pub const INSIDE: u32 = 1 << 16;
 pub const THREAD_TIME: u32 = INSIDE;
 /// `(ns)` → 0: spends so much time, half a second at most.
 pub const SPEND_TIME: u32 = INSIDE + 1;
+/// `(number, four arguments)` → 0: the target is about to make that system call, which may take memory away.
+pub const MAPPING_CALL: u32 = INSIDE + 2;
 
 /// A flag of [`UPDATE`].
 pub const IF_NEW: i32 = 1;

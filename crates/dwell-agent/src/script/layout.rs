@@ -21,6 +21,8 @@ pub struct State {
     pub pool: Pool,
     /// Time.
     pub time: Time,
+    /// What the target's threads read without asking the kernel.
+    pub pages: Pages,
 }
 
 /// Records one behind the other, as often around as need be. A record is a head of 8 bytes, see [`head_of`], and
@@ -189,6 +191,29 @@ pub struct Time {
     pub current: AtomicU64,
     /// Both.
     pub clocks: [Clock; 2],
+}
+
+/// Ranges of pages.
+pub const PAGE_RANGES: usize = 16;
+
+/// Pages of the target that can be read, and stay so as long as nobody asks the kernel to take them away, which we see.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Pages {
+    /// Of [`pages`].
+    pub state: AtomicU32,
+    /// First addresses and ends; zeros behind the last.
+    pub ranges: [[AtomicU64; 2]; PAGE_RANGES],
+}
+
+/// What is known of [`Pages`].
+pub mod pages {
+    /// Nothing yet.
+    pub const UNKNOWN: u32 = 0;
+    /// They are there.
+    pub const THERE: u32 = 1;
+    /// One of them may be gone, for good.
+    pub const GONE: u32 = 2;
 }
 
 /// How the time is computed from the processor's counter.

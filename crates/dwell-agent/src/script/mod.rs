@@ -5,6 +5,7 @@
 //! Nothing waits for a lock: a signal handler may fire a probe in the middle of any of this, and a thread may be
 //! stopped there for ever.
 pub mod layout;
+mod pages;
 mod read;
 mod records;
 mod system;

@@ -1,5 +1,6 @@
 //! The target's memory, which may not be there: the kernel is asked, unless it is known to be.
 use super::layout::State;
+use super::pages::known;
 use crate::system::{SYS_PROCESS_VM_READV, system_call};
 
 const FAULT: i64 = -14;
@@ -15,21 +16,26 @@ fn is_there(state: &State, from: u64, size: u64) -> bool {
     within(start, start + state.len) || within(here, (here | (PAGE - 1)) + 1)
 }
 
+/// Copies bytes that are there.
+fn copy(to: u64, size: u64, from: u64) {
+    let whole = size & !7;
+    for at in (0..whole).step_by(8) {
+        // SAFETY: the caller has `size` bytes at `to`; those at `from` are there.
+        unsafe {
+            let word = ((from + at) as *const u64).read_unaligned();
+            ((to + at) as *mut u64).write_unaligned(word);
+        }
+    }
+    for at in whole..size {
+        // SAFETY: as above.
+        unsafe { ((to + at) as *mut u8).write(((from + at) as *const u8).read_volatile()) };
+    }
+}
+
 /// Reads as much as there is; bytes read.
 pub(super) fn read(state: &State, to: u64, size: u64, from: u64) -> u64 {
     if is_there(state, from, size) {
-        let whole = size & !7;
-        for at in (0..whole).step_by(8) {
-            // SAFETY: the caller has `size` bytes at `to`; those at `from` are there.
-            unsafe {
-                let word = ((from + at) as *const u64).read_unaligned();
-                ((to + at) as *mut u64).write_unaligned(word);
-            }
-        }
-        for at in whole..size {
-            // SAFETY: as above.
-            unsafe { ((to + at) as *mut u8).write(((from + at) as *const u8).read_volatile()) };
-        }
+        copy(to, size, from);
         return size;
     }
     let (local, remote) = ([to, size], [from, size]);
@@ -47,9 +53,14 @@ pub(super) fn read(state: &State, to: u64, size: u64, from: u64) -> u64 {
 }
 
 fn clear(to: u64, size: u64) {
-    for n in 0..size as usize {
-        // SAFETY: the caller has `size` bytes at `to`.
-        unsafe { (to as *mut u8).add(n).write_volatile(0) };
+    let whole = size & !7;
+    for at in (0..whole).step_by(8) {
+        // SAFETY: the caller has `size` bytes at `to`. Volatile, since there is no memset.
+        unsafe { ((to + at) as *mut u64).write_unaligned(core::hint::black_box(0)) };
+    }
+    for at in whole..size {
+        // SAFETY: as above.
+        unsafe { ((to + at) as *mut u8).write_volatile(0) };
     }
 }
 
@@ -72,6 +83,28 @@ pub unsafe extern "C" fn dwell_agent_script_read(
     }
     clear(to, size);
     FAULT
+}
+
+/// The same in a thread of the target, which need not ask for pages that are known.
+///
+/// # Safety
+/// As [`dwell_agent_script_read`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_script_read_own(
+    to: u64,
+    size: u64,
+    from: u64,
+    _: u64,
+    _: u64,
+    state: *const State,
+) -> i64 {
+    // SAFETY: by contract.
+    if known(unsafe { &*state }, from) >= size {
+        copy(to, size, from);
+        return 0;
+    }
+    // SAFETY: by contract.
+    unsafe { dwell_agent_script_read(to, size, from, 0, 0, state) }
 }
 
 /// Reads a string; bytes up to and with its zero, or negative if it is not there.
@@ -101,4 +134,34 @@ pub unsafe extern "C" fn dwell_agent_script_read_string(
     };
     clear(to + end, size - end);
     end as i64 + 1
+}
+
+/// The same in a thread of the target, which need not ask for pages that are known.
+///
+/// # Safety
+/// As [`dwell_agent_script_read`].
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub unsafe extern "C" fn dwell_agent_script_read_own_string(
+    to: u64,
+    size: u64,
+    from: u64,
+    _: u64,
+    _: u64,
+    state: *const State,
+) -> i64 {
+    // SAFETY: by contract.
+    let known = known(unsafe { &*state }, from).min(size);
+    for n in 0..known {
+        // SAFETY: there are so many bytes, and as much room.
+        let byte = unsafe { ((from + n) as *const u8).read_volatile() };
+        // SAFETY: as above.
+        unsafe { ((to + n) as *mut u8).write_volatile(byte) };
+        if byte == 0 {
+            clear(to + n, size - n);
+            return n as i64 + 1;
+        }
+    }
+    // It is longer, or goes on where nothing is known.
+    // SAFETY: by contract.
+    unsafe { dwell_agent_script_read_string(to, size, from, 0, 0, state) }
 }

@@ -1,5 +1,6 @@
 //! Keeps the clock by which programs inside tell the time: the processor's counter, placed on CLOCK_MONOTONIC.
 use dwell_agent::script::layout::{Clock, State};
+use dwell_collector::clock_ns;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
@@ -26,16 +27,6 @@ pub(super) struct TimeKeeper {
 fn counter() -> u64 {
     // SAFETY: reads a register that every x86-64 processor has.
     unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-fn clock_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the time is ours to write.
-    unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 fn anchor() -> Anchor {

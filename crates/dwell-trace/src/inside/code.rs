@@ -21,7 +21,9 @@ pub(super) struct Surroundings<'s> {
 
 impl Links for Surroundings<'_> {
     fn operation(&self, operation: u32) -> Option<u64> {
-        offset_of(operation).map(|offset| self.agent + offset)
+        let own = self.is_target.then(|| offset_of_own(operation)).flatten();
+        own.or_else(|| offset_of(operation))
+            .map(|offset| self.agent + offset)
     }
 
     fn store(&self, store: u32) -> u64 {
@@ -44,6 +46,16 @@ impl Links for Surroundings<'_> {
     fn sums(&self, store: u32) -> Option<Sums> {
         self.shape.sums(store)
     }
+}
+
+/// What of the agent does an operation in threads of the target only.
+fn offset_of_own(operation: u32) -> Option<u64> {
+    Some(match operation {
+        op::READ_USER => dwell_agent::SCRIPT_READ_OWN_OFFSET,
+        op::READ_USER_STRING => dwell_agent::SCRIPT_READ_OWN_STRING_OFFSET,
+        op::MAPPING_CALL => dwell_agent::SCRIPT_MAPPING_CALL_OFFSET,
+        _ => return None,
+    })
 }
 
 /// What of the agent does an operation.

@@ -6,6 +6,7 @@ mod clock;
 mod code;
 mod local;
 mod memory;
+mod pages;
 mod places;
 mod records;
 mod sums;
@@ -25,6 +26,7 @@ use dwell_script::codegen::{Generator, MEMORY, Site, control};
 use dwell_script::schema::{AggregationId, Row};
 use local::Local;
 use memory::{Memory, OWN_LEN, Shape};
+use pages::Watch;
 pub(crate) use places::{Refused, Survey};
 use records::Reader;
 use std::sync::atomic::Ordering;
@@ -45,6 +47,8 @@ pub(crate) struct Inside {
     // Nothing may run any more when the memory goes.
     attachment: Option<Attachment>,
     watchers: Watchers,
+    watch: Watch,
+    pid: u32,
     local: Local,
     memory: Memory,
     shape: Shape,
@@ -76,8 +80,11 @@ impl Inside {
         let pid = survey.pid;
         let time = TimeKeeper::begin();
         let shape = Shape::new(stores, ring_bytes);
-        let block = Block::new(&made, &shape)?;
-        let (numbers, probes) = survey.probes(&made, &block);
+        let mut watch = Watch::new(pid, &made);
+        let all = [made.clone(), watch.programs()].concat();
+        let block = Block::new(&all, &shape)?;
+        let (numbers, mut probes) = survey.probes(&made, &block);
+        probes.extend(watch.probes(&block, made.len()));
         let state = State {
             own_len: OWN_LEN,
             shared_len: shape.len,
@@ -86,6 +93,7 @@ impl Inside {
         };
         let attachment =
             Attachment::with_programs(pid as i32, &probes, &state, Some(&block)).map_err(refuse)?;
+        watch.attached(&attachment, numbers.len());
         let refused = places::refused(&attachment, &numbers);
         if refused.reasons.len() == numbers.len() {
             let why = refused.reasons.values().next();
@@ -105,6 +113,8 @@ impl Inside {
         Ok(Inside {
             attachment: Some(attachment),
             watchers,
+            watch,
+            pid,
             local,
             memory,
             shape,
@@ -160,12 +170,15 @@ impl Inside {
     pub(crate) fn open(&mut self) -> Result<(), TraceError> {
         self.local.start_ticks();
         let attachment = self.attachment.as_ref().expect("it was not stopped");
-        attachment.write_state(0, 0, &[1]).map_err(refuse)
+        attachment.write_state(0, 0, &[1]).map_err(refuse)?;
+        self.watch.publish(self.pid, &self.memory);
+        Ok(())
     }
 
     /// Gives the process its code back.
     pub(crate) fn detach(&mut self) -> Result<(), TraceError> {
         self.time.set(self.memory.state());
+        pages::forget(&self.memory);
         if let Some(attachment) = self.attachment.take() {
             // A process that has ended runs nothing.
             let _ = attachment.write_state(0, 0, &[0]);

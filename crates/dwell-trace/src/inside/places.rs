@@ -210,13 +210,13 @@ fn check_machine(pid: u32) -> Result<(), TraceError> {
 }
 
 /// A file with probes.
-struct Module {
+pub(super) struct Module {
     path: String,
-    data: Mmap,
+    pub(super) data: Mmap,
 }
 
 impl Module {
-    fn open(file: &str, pid: u32) -> Result<Module, String> {
+    pub(super) fn open(file: &str, pid: u32) -> Result<Module, String> {
         let failed = |error| format!("{file}: {error}");
         let named = file.strip_prefix(&format!("/proc/{pid}/root"));
         let path = match named {
@@ -281,11 +281,15 @@ pub(super) fn counts(made: &[Made]) -> Vec<Count<'_>> {
     counts.collect()
 }
 
-/// The probes whose places were not patched, and why.
+/// Those of the first probes whose places were not patched, and why.
 pub(super) fn refused(attachment: &Attachment, numbers: &[u32]) -> Refused {
     let mut why: Vec<Option<String>> = vec![None; numbers.len()];
     let mut patched = vec![false; numbers.len()];
-    for spot in attachment.spots() {
+    for spot in attachment
+        .spots()
+        .iter()
+        .filter(|s| s.probe < numbers.len())
+    {
         match spot.refusal {
             Some(refusal) => why[spot.probe] = Some(refusal.to_string()),
             None => patched[spot.probe] = true,

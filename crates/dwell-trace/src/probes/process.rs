@@ -1,7 +1,7 @@
 //! The files that a process runs code of.
 use dwell_elf::ElfFile;
 use memmap2::Mmap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 
 /// A process whose functions are probed.
@@ -30,32 +30,22 @@ pub struct Module {
 impl Process {
     /// Reads what a process has mapped.
     pub fn read(pid: u32) -> io::Result<Process> {
-        let program = fs::read_link(format!("/proc/{pid}/exe"))?;
-        let mut modules: Vec<Module> = Vec::new();
-        let mut seen = Vec::new();
-        for mapping in dwell_maps::read(pid)? {
-            let file = (mapping.device, mapping.inode);
-            if !mapping.executable || mapping.inode == 0 || seen.contains(&file) {
-                continue;
-            }
-            seen.push(file);
+        let module = |found: dwell_maps::Module| {
+            let mapping = found.mapping;
             let reached_by = mapping.reach(pid);
-            if let Some(data) = mapped(&reached_by) {
-                modules.push(Module {
-                    name: mapping.file_name().into(),
-                    is_program: program.as_os_str() == mapping.path.as_str(),
-                    reached_by: reached_by.into(),
-                    mapped: Some((mapping.start, mapping.file_offset)),
-                    data,
-                });
-            }
-        }
-        modules.sort_by_key(|m| !m.is_program);
+            Some(Module {
+                name: mapping.file_name().into(),
+                is_program: found.is_program,
+                data: mapped(&reached_by)?,
+                reached_by: reached_by.into(),
+                mapped: Some((mapping.start, mapping.file_offset)),
+            })
+        };
+        let modules = dwell_maps::modules(pid)?;
+        let modules = modules.into_iter().filter_map(module).collect();
         Ok(Process { pid, modules })
     }
-}
 
-impl Process {
     /// A process that will execute a file, as far as can be told before: the file's functions, not those of its
     /// libraries.
     pub fn of_file(pid: u32, path: &str) -> io::Result<Process> {
@@ -85,22 +75,13 @@ impl Module {
     /// Actual minus stated addresses.
     pub(super) fn bias(&self, elf: &ElfFile<'_>) -> Option<u64> {
         let (start, offset) = self.mapped?;
-        let code = elf.segments().find(|s| {
-            let pages = s.file_offset & !0xfff..s.file_offset + s.file_size;
-            s.executable && pages.contains(&offset)
-        })?;
-        let stated = code
-            .stated_address
-            .wrapping_add(offset.wrapping_sub(code.file_offset));
-        Some(start.wrapping_sub(stated))
+        elf.mapping_bias(start, offset)
     }
 
-    /// Whether a description means it: by its name, by its name up to `.so`, the program as `a.out`.
+    /// Whether a description means it.
     pub(super) fn is_meant(&self, pattern: &str) -> bool {
-        let stem = self.name.split(".so").next().unwrap_or_default();
-        super::matches(pattern, &self.name)
-            || super::matches(pattern, stem)
-            || (self.is_program && super::matches(pattern, "a.out"))
+        let mut names = dwell_maps::module_names(&self.name, self.is_program);
+        names.any(|name| super::matches(pattern, name))
     }
 }
 

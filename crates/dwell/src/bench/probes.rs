@@ -3,7 +3,7 @@
 use super::process::Scratch;
 use super::programs;
 use super::statistics::median;
-use crate::trace::header::SDT;
+use crate::trace::header;
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -74,9 +74,7 @@ impl Spread {
 /// Measures. The program is run `rounds` times; of each loop at each place the shortest run counts.
 pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<ProbeReport> {
     let scratch = Scratch::new()?;
-    let include = scratch.path().join("dwell");
-    std::fs::create_dir_all(&include)?;
-    std::fs::write(include.join("sdt.h"), SDT)?;
+    header::write(scratch.path())?;
     std::fs::write(scratch.path().join("probes.c"), PROGRAM)?;
     let mut rows = Vec::new();
     for compiler in compilers() {

@@ -1,9 +1,18 @@
 //! `-h` and `-G`: what a program needs whose static probes are declared in a provider file.
 use dwell_script::provider::{self, ArgumentType, ProbeDeclaration, Provider, ProviderError};
 use std::fmt::Write;
+use std::path::Path;
+use std::{fs, io};
 
 /// `dwell/sdt.h`. Generated headers contain it, so that they need nothing installed.
-pub const SDT: &str = include_str!("../../../../include/dwell/sdt.h");
+const SDT: &str = include_str!("../../../../include/dwell/sdt.h");
+
+/// Writes `dwell/sdt.h` below a folder, for compilers.
+pub(crate) fn write(folder: &Path) -> io::Result<()> {
+    let include = folder.join("dwell");
+    fs::create_dir_all(&include)?;
+    fs::write(include.join("sdt.h"), SDT)
+}
 
 /// The header that defines `PROVIDER_PROBE(…)` and `PROVIDER_PROBE_ENABLED()` for each probe that the
 /// provider file `source` declares. It stands alone.

@@ -5,7 +5,7 @@ mod target;
 mod times;
 
 use super::process::Scratch;
-use crate::trace::header::SDT;
+use crate::trace::header;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use std::fmt;
@@ -32,9 +32,7 @@ pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<ScriptReport
 
 /// A C program, compiled.
 fn compiled(folder: &Path, name: &str, source: &str) -> Result<PathBuf> {
-    let include = folder.join("dwell");
-    std::fs::create_dir_all(&include)?;
-    std::fs::write(include.join("sdt.h"), SDT)?;
+    header::write(folder)?;
     let (from, to) = (folder.join(format!("{name}.c")), folder.join(name));
     std::fs::write(&from, source)?;
     let mut gcc = Command::new("gcc");

@@ -3,6 +3,7 @@ use super::super::statistics::median;
 use super::target::Target;
 use super::{compiled, shown};
 use anyhow::{Context, Result};
+use dwell_collector::clock_ns;
 use dwell_trace::{Engine, Session, Settings};
 use serde::Serialize;
 use std::fmt;
@@ -110,24 +111,14 @@ fn first_event(path: &Path, engine: &str, function: &str) -> Result<f64> {
     let mut dwell = Command::new(std::env::current_exe()?);
     dwell.args(["trace", "--engine", engine, "-q", "-n", &text, "-p"]);
     dwell.arg(target.pid().to_string()).stdin(Stdio::null());
-    let begin = monotonic_ns();
+    // What `timestamp` reads.
+    let begin = clock_ns(libc::CLOCK_MONOTONIC);
     let output = dwell.output()?;
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let first = said.lines().find_map(|line| line.parse::<u64>().ok());
     let first =
         first.with_context(|| format!("{said}{}", String::from_utf8_lossy(&output.stderr)))?;
     Ok(first.saturating_sub(begin) as f64 / 1e6)
-}
-
-/// CLOCK_MONOTONIC, which `timestamp` reads.
-fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the time is ours to write.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// The rows as a table.
