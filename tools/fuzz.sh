@@ -19,6 +19,15 @@ seeds() {
     esac
 }
 
+# A program, a library, and where the library begins.
+merge_seed() {
+    local size
+    size=$(stat -c %s "$1")
+    cat "$1" "$2"
+    # shellcheck disable=SC2059 # the bytes are the format
+    printf "$(printf '\\x%02x' $((size & 255)) $((size >> 8 & 255)) $((size >> 16 & 255)) 0)"
+}
+
 for target_file in fuzz/fuzz_targets/*.rs; do
     name=$(basename "$target_file" .rs)
     echo "== fuzz $name, $seconds s"
@@ -26,6 +35,12 @@ for target_file in fuzz/fuzz_targets/*.rs; do
     mkdir -p "$corpus"
     [ "$name" != static_probes ] || printf '\0%s\n%s' '-4@%eax 8@-8(%rbp) 4@$5 8f@%xmm0' \
         '1@(%rax,%rbx,8) 8@counter+8(%rip) -1@%ah 8@16(,%rdi,4)' >"$corpus/shapes"
+    if [ "$name" = merge ]; then
+        for program in globals globals-bare globals-split; do
+            file=${DWELL_TEST_PROGRAMS:-$target/programs}/$program
+            [ ! -f "$file" ] || merge_seed "$file" "${file%/*}/libglobals.so" >"$corpus/$program"
+        done
+    fi
     seeds "$name" | xargs -r cp -t "$corpus"
     RUSTC_BOOTSTRAP=1 cargo fuzz run "$name" "$corpus" -- \
         -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 "${dice[@]}"
