@@ -146,6 +146,7 @@ fn pause_of_a_hundred_threads() {
     let cycles = from_environment("DWELL_PAUSE_CYCLES", 100);
     let target = Puppet::start("counted", &["100"]);
     let mut pauses = Vec::new();
+    let before = processor_time();
     for _ in 0..cycles {
         let attachment = Attachment::new(target.pid(), &[at_entry("/counted", "add", Hook::Count)])
             .expect("it can be attached to");
@@ -161,6 +162,24 @@ fn pause_of_a_hundred_threads() {
     }
     target.finish();
     let [median, p99, max] = percentiles(&mut pauses);
-    println!("pause of 101 threads: p50 {median:.2?}, p99 {p99:.2?}, max {max:.2?}");
-    assert!(max <= PAUSE_LIMIT, "{max:?}");
+    let after = processor_time();
+    let stolen = (after[0] - before[0]) as f64 / (after[1] - before[1]) as f64;
+    println!(
+        "pause of 101 threads: p50 {median:.2?}, p99 {p99:.2?}, max {max:.2?}; {stolen:.2} stolen"
+    );
+    assert!(median <= PAUSE_LIMIT, "{median:?}");
+    // Where the host of a virtual machine takes its processors away, a pause may be as long as that takes.
+    assert!(max <= PAUSE_LIMIT || stolen > 0.02, "{max:?}");
+}
+
+/// Time that the host took from this machine's processors, and all of their time, in ticks since boot.
+fn processor_time() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/stat").expect("/proc is mounted");
+    let fields = text.lines().next().expect("a line").split_whitespace();
+    let ticks: Vec<u64> = fields
+        .skip(1)
+        .take(8)
+        .filter_map(|f| f.parse().ok())
+        .collect();
+    [ticks[7], ticks.iter().sum()]
 }

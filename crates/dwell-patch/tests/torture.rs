@@ -155,7 +155,7 @@ impl Drop for Hogs {
 #[test]
 #[ignore = "needs root"]
 fn a_process_that_gets_no_processor_is_let_go() {
-    let cycles = from_environment("DWELL_TORTURE_CYCLES", 3);
+    let cycles = from_environment("DWELL_TORTURE_CYCLES", 1);
     let mut target = Puppet::start("torture", &["32"]);
     let idle = libc::sched_param { sched_priority: 0 };
     for thread in std::fs::read_dir(format!("/proc/{}/task", target.pid())).expect("it runs") {

@@ -7,7 +7,7 @@ use super::restore::{Remnant, Restored, restore, restore_children, write_header}
 use super::segment::{Segment, Shared, may_open_mappings};
 use super::space::Space;
 use super::threads::Threads;
-use super::{PatchError, Patience, Pause, borrow, cookie, jump, while_stopped};
+use super::{PATIENCE_TO_PATCH, PatchError, Pause, borrow, cookie, jump, while_stopped};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
@@ -550,7 +550,7 @@ impl Attachment {
         patches.sort_by_key(|p| p.start);
         let mut pause = Pause::default();
         let space = &self.space;
-        let changed = while_stopped(space, Patience::TO_PATCH, &mut pause, |threads| {
+        let changed = while_stopped(space, PATIENCE_TO_PATCH, &mut pause, |threads| {
             let (sound, changed) = check(space, &patches);
             if !move_threads(space, threads, &sound)? {
                 return Ok(None);

@@ -33,42 +33,26 @@ use space::Space;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use threads::{Threads, Unstopped, in_tracer};
 
-/// How long it is tried to stop all threads of a process: on a machine with more to do than it can, a thread may wait
-/// long for the processor that it needs to come to its stop.
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    /// Over and over for so long.
-    whole: Duration,
-    /// The threads that have stopped are held for so long at most in wait for the others, in the last tries. In the
-    /// first ones it is [`FIRST_LIMIT`].
-    longest: Duration,
-}
-
-impl Patience {
-    /// A process that cannot be patched is none the worse for it.
-    const TO_PATCH: Patience = Patience {
-        whole: Duration::from_secs(30),
-        longest: Duration::from_millis(200),
-    };
-    /// One that has been patched should not stay so.
-    const TO_RESTORE: Patience = Patience {
-        whole: Duration::from_secs(180),
-        longest: Duration::from_secs(4),
-    };
-
-    /// For how long threads are held at most in a try after so many that failed.
-    fn limit(self, failures: u32) -> Duration {
-        /// Tries that keep to the first limit: mostly one of them succeeds.
-        const SHORT: u32 = 24;
-        /// Between two steps later.
-        const STEP: u32 = 4;
-        let steps = failures.saturating_sub(SHORT).div_ceil(STEP).min(16);
-        FIRST_LIMIT.saturating_mul(1 << steps).min(self.longest)
-    }
-}
-
-/// Longest all threads are held in wait for one that does not stop, at first.
+/// For how long it is tried to stop all threads of a process, over and over: on a machine with more to do than it can,
+/// a thread may wait long for the processor that it needs to come to its stop. A process that cannot be patched is none
+/// the worse for it; one that has been patched should not stay so.
+const PATIENCE_TO_PATCH: Duration = Duration::from_secs(30);
+const PATIENCE_TO_RESTORE: Duration = Duration::from_secs(180);
+/// For so long no try holds threads for longer than the first one.
+const GENTLE: Duration = Duration::from_secs(30);
+/// Longest the threads that have stopped are held in wait for the others, at first.
 const FIRST_LIMIT: Duration = Duration::from_millis(12);
+/// The same in the end.
+const LAST_LIMIT: Duration = Duration::from_secs(4);
+
+/// For how long threads are held at most in a try, after so many that failed when [`GENTLE`] was over.
+fn limit(failures: u32) -> Duration {
+    /// Between two steps.
+    const STEP: u32 = 4;
+    let steps = failures.div_ceil(STEP).min(16);
+    FIRST_LIMIT.saturating_mul(1 << steps).min(LAST_LIMIT)
+}
+
 /// Tries at least, however long they take: a machine that was suspended makes a long time of a short one.
 const LEAST_TRIES: u32 = 64;
 /// Between two tries, at least.
@@ -99,7 +83,7 @@ impl Pause {
 /// none.
 fn while_stopped<T: Send>(
     space: &Space,
-    patience: Patience,
+    patience: Duration,
     pause: &mut Pause,
     mut operation: impl FnMut(&Threads) -> Result<Option<T>, PatchError> + Send,
 ) -> Result<Option<T>, PatchError> {
@@ -107,7 +91,7 @@ fn while_stopped<T: Send>(
     let begin = Instant::now();
     let mut failures = 0;
     for tries in 1.. {
-        let limit = patience.limit(failures);
+        let limit = limit(failures);
         let attempt = || -> Result<(Result<Option<T>, Unstopped>, Duration), PatchError> {
             let begin = Instant::now();
             let threads = match Threads::stop_all(space.pid, limit)? {
@@ -128,11 +112,11 @@ fn while_stopped<T: Send>(
             Ok(Some(answer)) => return Ok(Some(answer)),
             Ok(None) => unstoppable = None,
             Err(unstopped) => {
-                failures += 1;
+                failures += u32::from(begin.elapsed() > GENTLE);
                 unstoppable = Some((unstopped, tries));
             }
         }
-        if begin.elapsed() > patience.whole && tries >= LEAST_TRIES {
+        if begin.elapsed() > patience && tries >= LEAST_TRIES {
             break;
         }
         std::thread::sleep((held * RESPITE).max(BACK_OFF * (1 + tries % 8)));
@@ -142,7 +126,7 @@ fn while_stopped<T: Send>(
             pid: space.pid,
             tid,
             what,
-            limit: patience.limit(failures),
+            limit: limit(failures),
             tries,
         }),
         None => Ok(None),

@@ -6,7 +6,7 @@
 use super::contexts::saved;
 use super::space::{Mapping, Space};
 use super::threads::Threads;
-use super::{PatchError, Patience, Pause, borrow, cookie, owner, while_stopped};
+use super::{PATIENCE_TO_RESTORE, PatchError, Pause, borrow, cookie, owner, while_stopped};
 use dwell_agent::layout::{Header, JUMP_LEN, MAGIC, PatchedWindow};
 use std::fs;
 use std::mem::{offset_of, size_of};
@@ -194,7 +194,7 @@ pub(super) fn restore(
     let mut put_back = false;
     let mut left: Vec<&Remnant> = remnants.iter().collect();
     let mut pause = Pause::default();
-    while_stopped(space, Patience::TO_RESTORE, &mut pause, |threads| {
+    while_stopped(space, PATIENCE_TO_RESTORE, &mut pause, |threads| {
         if !put_back {
             for window in remnants.iter().flat_map(|r| &r.windows) {
                 put_back_window(space, window, &mut restored)?;

@@ -4,7 +4,7 @@ use super::contexts::saved;
 use super::entry_nap::forget_left_behind;
 use super::space::{Mapping, Space};
 use super::threads::Threads;
-use super::{PatchError, Patience, Pause, while_stopped};
+use super::{PATIENCE_TO_RESTORE, PatchError, Pause, while_stopped};
 use dwell_elf::ElfFile;
 use std::fs::File;
 use std::ops::Range;
@@ -105,7 +105,7 @@ impl Slack {
         }
         let cleared = while_stopped(
             space,
-            Patience::TO_RESTORE,
+            PATIENCE_TO_RESTORE,
             &mut Pause::default(),
             |threads| {
                 if self.is_in_use(space, threads)? {
