@@ -504,8 +504,10 @@ fn number(text: &str, name: &str) -> u64 {
 fn a_storm_of_processes_is_followed() {
     let folder = Scratch::new();
     let storm = program("forkstorm");
+    let before = stolen_ns();
     let mut recorder = recorder(&folder, &["-q", "--", &storm, "3", "8"]);
     let ran = recorder.end().good();
+    let stolen = stolen_ns() - before;
     let (born, executed) = (number(&ran.text(), "born"), number(&ran.text(), "exec"));
     let cpu = serde_json::from_str::<serde_json::Value>(&ran.text()).expect("JSON");
     let cpu = (cpu["children_cpu_s"].as_f64().expect("a number") * 1e9) as u64;
@@ -536,16 +538,17 @@ fn a_storm_of_processes_is_followed() {
     let named = children.iter().filter(|p| p.name == "true").count() as u64;
     assert_eq!(named, executed, "children that executed another program");
     // Processor time of the children, by the kernel's own count (getrusage). It also counts what a
-    // child spends after its last switch and within its own creation: some 10 us of 700.
+    // child spends after its last switch and within its own creation: some 10 us of 700. What the host stole it
+    // does not count.
     let of_child: HashSet<u32> = children.iter().map(|p| p.process).collect();
     let threads = tables
         .threads
         .iter()
         .filter(|t| of_child.contains(&t.process));
     let running: u64 = threads.map(|t| t.running_ns).sum();
-    eprintln!("{born} born, running {running} ns, getrusage {cpu} ns");
+    eprintln!("{born} born, running {running} ns, getrusage {cpu} ns, stolen {stolen} ns");
     assert!(
-        running.abs_diff(cpu) < cpu / 20,
+        running > cpu - cpu / 20 && running < cpu + cpu / 20 + stolen,
         "running {running} ns, getrusage {cpu} ns"
     );
 }

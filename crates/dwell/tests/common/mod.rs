@@ -479,19 +479,6 @@ fn watch(cpu: usize, stop: &AtomicBool) -> u64 {
     still.as_nanos() as u64
 }
 
-/// Time that the host says it took from this machine's processors so far, all together, ns.
-fn stolen_ns() -> u64 {
-    let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
-    let line = text.lines().next().expect("a line");
-    let ticks: u64 = line
-        .split_whitespace()
-        .nth(8)
-        .map_or(0, |t| t.parse().unwrap_or(0));
-    // SAFETY: no memory effects.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
-    ticks * 1_000_000_000 / per_second
-}
-
 /// `run`, `run_delay` of a thread, ns.
 pub fn schedstat(pid: u32, tid: u32) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
