@@ -274,8 +274,10 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 	} else {
 		reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * waited;
 	}
-	/* Of a site's first wait nothing can be foretold. */
-	if (!unlikely((t->marks & WAIT_FIRST) || (site->count && (t->next_cut - now) * site->count <= reach)))
+	/* Of a site's first wait nothing can be foretold: it has a stack where there is no other time to take it. */
+	if (!site->count && config.stacks_after)
+		return;
+	if (!unlikely((t->marks & WAIT_FIRST) || (t->next_cut - now) * site->count <= reach))
 		return;
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
 	take_wait_stack(ctx, t, task, SCRATCH_SWITCH);
