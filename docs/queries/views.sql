@@ -321,6 +321,8 @@ parts AS (
     SELECT t.thread, 'runnable', '', '', NULL, t.runnable_ns - coalesce(k.runnable_ns, 0)
     FROM threads t LEFT JOIN known k ON k.thread = t.thread
     UNION ALL
+    SELECT thread, 'stolen', '', '', NULL, stolen_ns FROM threads
+    UNION ALL
     SELECT thread, 'lost', '', '', NULL, lost_ns FROM threads
 )
 SELECT thread, state, reason, syscall, stack, sum(weight_ns) AS weight_ns

@@ -159,7 +159,7 @@ class Queries(Case):
         self.assertEqual(len(rows), len(self.recording.threads))
         for row in rows:
             exact = self.recording.threads[row["thread"]]
-            parts = sum(exact[name] for name in ["running_ns", "runnable_ns", "blocked_ns", "lost_ns"])
+            parts = sum(exact[name] for name in ["running_ns", "runnable_ns", "stolen_ns", "blocked_ns", "lost_ns"])
             lifetime = exact["until_ns"] - exact["start_ns"]
             self.assertEqual((row["lifetime_ns"], row["off_ns"]), (lifetime, lifetime - parts), row)
             self.assertTrue(row["closed"] and abs(lifetime - parts) <= 0.001 * lifetime, row)

@@ -33,6 +33,7 @@ class Weights:
         self._add_waits()
         self._add_running()
         for thread, row in recording.threads.items():
+            self._add(thread, "stolen", "", "", None, row["stolen_ns"])
             self._add(thread, "lost", "", "", None, row["lost_ns"])
         self.time = collections.Counter({key: ns for key, ns in self.time.items() if ns >= 0.5})
 

@@ -276,6 +276,8 @@ c_struct! {
         pub runnable: u64,
         /// Time asleep, the stay in progress included.
         pub blocked: u64,
+        /// Time on a processor that the host or interrupts had, the stay in progress included.
+        pub stolen: u64,
         /// When the stay in progress began.
         pub since: u64,
         /// When the wait in progress is due to be sampled.

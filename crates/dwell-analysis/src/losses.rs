@@ -55,6 +55,7 @@ impl Losses {
     fn add(&mut self, analysis: &Analysis<'_>, state: State, stack: StackRef, ns: u64) {
         let cell = match stack {
             _ if state == State::Lost => &mut self.unknown_state_ns,
+            StackRef::Missing(Missing::Stolen) => return,
             StackRef::Missing(missing) => self.without_stack_ns.entry(missing).or_default(),
             StackRef::Taken(position) => {
                 let end = &analysis.tables.stacks[position as usize].end;

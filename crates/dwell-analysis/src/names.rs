@@ -30,17 +30,20 @@ pub enum Missing {
     NotSampled,
     /// A stack was taken, its frames are not in the recording.
     StackLost,
+    /// It was not the thread that ran.
+    Stolen,
     /// What the thread did is not known.
     Lost,
 }
 
 impl Missing {
     /// Every kind.
-    pub const ALL: [Missing; 5] = [
+    pub const ALL: [Missing; 6] = [
         Missing::NoStackTaken,
         Missing::SiteUnknown,
         Missing::NotSampled,
         Missing::StackLost,
+        Missing::Stolen,
         Missing::Lost,
     ];
 
@@ -51,6 +54,7 @@ impl Missing {
             Missing::SiteUnknown => "[site unknown]",
             Missing::NotSampled => "[not sampled]",
             Missing::StackLost => "[stack lost]",
+            Missing::Stolen => "[stolen]",
             Missing::Lost => "[lost]",
         }
     }

@@ -80,7 +80,7 @@ impl Profile {
         let mut builder = Builder::new(tables, index, groups);
         waits::add(&mut builder);
         running::add(&mut builder);
-        builder.add_lost();
+        builder.add_without_stack();
         builder.finish()
     }
 
@@ -195,8 +195,10 @@ impl<'t> Builder<'t> {
         });
     }
 
-    fn add_lost(&mut self) {
+    /// The states that have none.
+    fn add_without_stack(&mut self) {
         for (thread, row) in self.tables.threads.iter().enumerate() {
+            self.add_missing(thread, State::Stolen, Missing::Stolen, row.stolen_ns);
             self.add_missing(thread, State::Lost, Missing::Lost, row.lost_ns);
         }
     }

@@ -79,6 +79,8 @@ pub enum State {
     Spinning,
     /// Wants a processor, has none.
     Runnable,
+    /// Had a processor, which the machine's host or interrupts took meanwhile.
+    Stolen,
     /// Asleep, and why.
     Blocked(Reason),
     /// The recorder could not tell.
@@ -87,14 +89,19 @@ pub enum State {
 
 impl State {
     /// How many states there are.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
 
     /// Every state, in the order answers show them.
     pub fn all() -> impl Iterator<Item = State> {
-        [State::Running, State::Spinning, State::Runnable]
-            .into_iter()
-            .chain(Reason::ALL.into_iter().map(State::Blocked))
-            .chain([State::Lost])
+        [
+            State::Running,
+            State::Spinning,
+            State::Runnable,
+            State::Stolen,
+        ]
+        .into_iter()
+        .chain(Reason::ALL.into_iter().map(State::Blocked))
+        .chain([State::Lost])
     }
 
     /// Its place in [`State::all`].
@@ -103,7 +110,8 @@ impl State {
             State::Running => 0,
             State::Spinning => 1,
             State::Runnable => 2,
-            State::Blocked(reason) => 3 + reason as usize,
+            State::Stolen => 3,
+            State::Blocked(reason) => 4 + reason as usize,
             State::Lost => State::COUNT - 1,
         }
     }
@@ -114,6 +122,7 @@ impl State {
             State::Running => state::RUNNING,
             State::Spinning => "spinning",
             State::Runnable => state::RUNNABLE,
+            State::Stolen => "stolen",
             State::Blocked(_) => state::BLOCKED,
             State::Lost => "lost",
         }
@@ -169,6 +178,11 @@ impl Times {
     /// Time wanting a processor, ns.
     pub fn runnable(&self) -> u64 {
         self.get(State::Runnable)
+    }
+
+    /// Time on a processor that the machine's host or interrupts had, ns.
+    pub fn stolen(&self) -> u64 {
+        self.get(State::Stolen)
     }
 
     /// Time asleep for any reason, ns.

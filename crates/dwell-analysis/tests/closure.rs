@@ -40,6 +40,9 @@ fn random_tables(seed: u64) -> Tables {
                 );
             }
         }
+        if number % 4 == 0 {
+            builder.stolen(thread, rng.below(9 * MS));
+        }
         if number % 3 == 0 {
             builder.lost(thread, rng.below(MS));
         }
@@ -69,6 +72,7 @@ fn weights_add_up_to_the_exact_sums_of_every_thread() {
             let times = analysis.profile.thread_times(position);
             assert_eq!(times.running(), row.running_ns, "running, seed {seed}");
             assert_eq!(times.runnable(), row.runnable_ns, "runnable, seed {seed}");
+            assert_eq!(times.stolen(), row.stolen_ns, "stolen, seed {seed}");
             assert_eq!(times.blocked(), row.blocked_ns, "blocked, seed {seed}");
             assert_eq!(times.lost(), row.lost_ns, "lost, seed {seed}");
         }
@@ -97,6 +101,7 @@ fn a_thread_that_does_not_close_is_told() {
     let row = &mut tables.threads[0];
     row.until_ns = row.start_ns + 1000;
     (row.running_ns, row.runnable_ns, row.blocked_ns, row.lost_ns) = (900, 0, 0, 0);
+    row.stolen_ns = 0;
     tables.site_times.clear();
     let summary = Analysis::of(&tables).summary;
     assert!((summary.closure_error - 0.1).abs() < 1e-12);

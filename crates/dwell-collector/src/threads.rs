@@ -283,9 +283,9 @@ impl Threads {
         let row = &mut thread.row;
         row.until_ns = record.time;
         row.start_ns = record.start;
-        (row.running_ns, row.runnable_ns, row.blocked_ns) =
-            (record.running, record.runnable, record.blocked);
-        let sum = record.running + record.runnable + record.blocked;
+        (row.running_ns, row.runnable_ns) = (record.running, record.runnable);
+        (row.blocked_ns, row.stolen_ns) = (record.blocked, record.stolen);
+        let sum = record.running + record.runnable + record.blocked + record.stolen;
         row.lost_ns = (record.time - record.start.min(record.time)).saturating_sub(sum);
         (row.voluntary_switches, row.involuntary_switches) = (record.voluntary, record.involuntary);
         // (A thread at its end has none any more.)

@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// The contents of `meta.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -35,7 +35,7 @@ pub struct ProcessRow {
 
 /// A thread and its exact time, from sums kept at every switch. Key: `thread`.
 ///
-/// Invariant: `running_ns + runnable_ns + blocked_ns + lost_ns = until_ns - start_ns`.
+/// Invariant: `running_ns + runnable_ns + stolen_ns + blocked_ns + lost_ns = until_ns - start_ns`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThreadRow {
     /// Id in this recording (tids are reused, this is not).
@@ -58,6 +58,8 @@ pub struct ThreadRow {
     pub running_ns: u64,
     /// Exact time wanting a processor and having none.
     pub runnable_ns: u64,
+    /// Time on a processor that the machine's host had (steal), or interrupts where the kernel counts these apart.
+    pub stolen_ns: u64,
     /// Exact time asleep, whatever the reason.
     pub blocked_ns: u64,
     /// Time that could not be told apart (should be 0).
@@ -66,6 +68,21 @@ pub struct ThreadRow {
     pub voluntary_switches: u64,
     /// Times it was switched out while it wanted to go on.
     pub involuntary_switches: u64,
+}
+
+impl ThreadRow {
+    /// Time in every state together, ns: its life in the window.
+    pub fn states_ns(&self) -> u64 {
+        [
+            self.running_ns,
+            self.runnable_ns,
+            self.stolen_ns,
+            self.blocked_ns,
+            self.lost_ns,
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add)
+    }
 }
 
 /// A file mapped executable into a process.

@@ -63,7 +63,7 @@ table! { ProcessRow in processes, key true |row| row.process.into(), {
 
 table! { ThreadRow in threads, key true |row| row.thread.into(), {
     thread: Number, process: Number, tid: Number, ns_tid: Number, name: Word, start_ns: Time,
-    until_ns: Time, ended: Number, running_ns: Amount, runnable_ns: Amount, blocked_ns: Amount,
+    until_ns: Time, ended: Number, running_ns: Amount, runnable_ns: Amount, stolen_ns: Amount, blocked_ns: Amount,
     lost_ns: Amount, voluntary_switches: Amount, involuntary_switches: Amount,
 } }
 

@@ -52,6 +52,11 @@ const STEPS: &[Step] = &[
         },
         columns: &[],
     },
+    Step {
+        from: 4,
+        meta: |_| Ok(()),
+        columns: &[("threads", "stolen_ns")],
+    },
 ];
 
 /// The oldest version there is.

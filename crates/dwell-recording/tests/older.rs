@@ -23,6 +23,14 @@ fn version(version: u32) -> Tables {
 }
 
 #[test]
+fn version_4_has_no_stolen_time_and_everything_else() {
+    let tables = version(4);
+    assert!(tables.threads.iter().all(|row| row.stolen_ns == 0));
+    assert!(tables.threads.iter().any(|row| row.running_ns > 0));
+    assert!(!tables.lock_blocks.is_empty());
+}
+
+#[test]
 fn version_3_has_no_blocks_and_everything_else() {
     let tables = version(3);
     assert!(tables.lock_blocks.is_empty());

@@ -15,6 +15,7 @@ pub fn rgb(state: State) -> Rgb {
         State::Spinning => [0xb3, 0x12, 0x2e],
         State::Runnable => [0xf2, 0xc5, 0x2e],
         State::Blocked(reason) => blocked_rgb(reason),
+        State::Stolen => [0xa8, 0xc4, 0x1e],
         State::Lost => [0x4a, 0x4a, 0x4a],
     }
 }
@@ -54,6 +55,7 @@ pub fn ansi(state: State) -> anstyle::Ansi256Color {
             Reason::Other => 146,
             Reason::Unknown => 187,
         },
+        State::Stolen => 148,
         State::Lost => 239,
     })
 }

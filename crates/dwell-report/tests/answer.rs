@@ -207,7 +207,7 @@ fn the_states_of_every_level_add_up() {
         ..Scale::default()
     }));
     let sum = |d: &dwell_report::answer::Division| {
-        d.running_ns + d.runnable_ns + d.blocked_ns + d.lost_ns
+        d.running_ns + d.runnable_ns + d.stolen_ns + d.blocked_ns + d.lost_ns
     };
     assert_eq!(sum(&answer.total), answer.total.lifetime_ns);
     assert_eq!(

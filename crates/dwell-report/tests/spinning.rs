@@ -32,7 +32,8 @@ fn it_is_part_of_the_running_time() {
     let answer: Answer = serde_json::from_str(&json::render(&answer)).unwrap();
     let total = &answer.total;
     assert_eq!((total.running_ns, total.spinning_ns), (450 * MS, 350 * MS));
-    let states = total.running_ns + total.runnable_ns + total.blocked_ns + total.lost_ns;
+    let states =
+        total.running_ns + total.runnable_ns + total.stolen_ns + total.blocked_ns + total.lost_ns;
     assert_eq!(states, total.lifetime_ns);
     let groups = answer.processes[0].groups.iter();
     let groups: Vec<_> = groups

@@ -255,6 +255,7 @@ fn since(now: &ThreadRow, before: Option<&ThreadRow>) -> ThreadRow {
         running_ns: now.running_ns.saturating_sub(before.running_ns),
         runnable_ns: now.runnable_ns.saturating_sub(before.runnable_ns),
         blocked_ns: now.blocked_ns.saturating_sub(before.blocked_ns),
+        stolen_ns: now.stolen_ns.saturating_sub(before.stolen_ns),
         lost_ns: now.lost_ns.saturating_sub(before.lost_ns),
         voluntary_switches: now
             .voluntary_switches

@@ -440,6 +440,7 @@ fn text_and_json_say_the_same_and_add_up() {
         assert_eq!(ns(total, "threads"), tables.threads.len() as u64);
         let states = ns(total, "running_ns")
             + ns(total, "runnable_ns")
+            + ns(total, "stolen_ns")
             + ns(total, "blocked_ns")
             + ns(total, "lost_ns");
         assert_eq!(states, ns(total, "lifetime_ns"));
@@ -512,7 +513,7 @@ fn processes_text(json: &Value) -> String {
 fn thread_time(tables: &Tables) -> u64 {
     let states = tables.threads.iter();
     states
-        .map(|t| t.running_ns + t.runnable_ns + t.blocked_ns + t.lost_ns)
+        .map(dwell_recording::rows::ThreadRow::states_ns)
         .sum()
 }
 

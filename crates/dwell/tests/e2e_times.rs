@@ -119,6 +119,30 @@ fn sleeps_in_progress_at_both_ends_are_cut() {
     assert_eq!(computed, 1);
 }
 
+// ---- what others had of the processor ----
+
+/// The kernel does not count to a thread what the machine's host had of its processor, and neither do we.
+#[test]
+#[ignore = "needs root"]
+fn stolen_time_is_not_running_time() {
+    let scratch = Scratch::on_disk();
+    let json = scratch.file("truth.json");
+    let own = ["--duration", "4", "--kinds", "hog", "--json", &json];
+    let meter = StallMeter::start();
+    let recorded = launch(&scratch, &[], "waits", &own);
+    let stalled = meter.stop();
+    let view = View::of(&recorded.tables);
+    assert_closed(&view);
+    let truth = Truth::read(&json);
+    let hog = truth.threads.iter().find(|t| t.name == "hog");
+    let hog = hog.expect("it computes");
+    let row = view.row(view.thread(hog.tid, &hog.name));
+    println!("stalled {stalled} ns, {hog:?}, {row:?}");
+    assert!(hog.schedstat_run_ns > 1000 * MS);
+    assert!(near(row.running_ns, hog.schedstat_run_ns, 0.002, MS));
+    assert!(row.stolen_ns <= stalled, "of {stalled} ns");
+}
+
 // ---- many threads, short lives ----
 
 #[derive(serde::Deserialize)]

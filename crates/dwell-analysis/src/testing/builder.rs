@@ -231,6 +231,12 @@ impl TablesBuilder {
         self.lived(thread, ns);
     }
 
+    /// The thread had a processor that others took meanwhile.
+    pub fn stolen(&mut self, thread: u32, ns: u64) {
+        self.tables.threads[thread as usize].stolen_ns += ns;
+        self.lived(thread, ns);
+    }
+
     /// What the thread did is not known.
     pub fn lost(&mut self, thread: u32, ns: u64) {
         self.tables.threads[thread as usize].lost_ns += ns;

@@ -102,6 +102,7 @@ fn add_column(builder: &mut TablesBuilder, column: &Column<'_>) {
             builder.ran(thread, time_ns);
             (state::RUNNING, None)
         }
+        "stolen" => return builder.stolen(thread, time_ns),
         "lost" => return builder.lost(thread, time_ns),
         state::RUNNABLE => {
             let site = builder.site(thread, "", "", &mark);

@@ -48,7 +48,7 @@ static __always_inline u8 state_of(struct task_struct *task)
 static __always_inline struct thread *adopt(struct task_struct *task)
 {
 	struct thread *t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	u64 now;
+	u64 before, now, exec;
 
 	if (!t) {
 		count(COUNTER_NO_STORAGE, 1);
@@ -58,13 +58,15 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 		return NULL;
 	for (int i = 0; i < ADOPTION_TRIES; i++) {
 		*(volatile u32 *)&t->wait = ADOPTION_BEGUN;
-		now = window_now();
+		before = bpf_ktime_get_boot_ns();
+		now = in_window(before);
 		t->start = t->since = now;
 		t->state = state_of(task);
 		t->next_cut = now + stationary_gap();
 		t->delay_seen = run_delay(task);
-		t->exec_seen = task->se.sum_exec_runtime;
-		t->exec_unknown = t->state == STATE_RUNNING;
+		exec = t->state == STATE_RUNNING ? exec_until(task, before) + (now - before) : task->se.sum_exec_runtime;
+		t->exec_seen = exec;
+		t->exec_unknown = t->state == STATE_RUNNING && exec == now - before;
 		t->dirty = 1;
 		if (__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, 1) == ADOPTION_BEGUN)
 			return t;
@@ -155,15 +157,30 @@ static __always_inline void left_unseen(struct thread *t, struct task_struct *ta
 	end_sums(t);
 }
 
-/* From the end of a thread's work to the switch: microseconds; what is more was stolen by the host. */
-#define TAIL_MAX_NS 10000
+/* When the work of a thread ended that leaves the processor at `now`, the kernel having counted `ran` of its stay. What
+ * it did not count is the look for another thread to run, which is not this one's work any more, and what the host
+ * or interrupts had of the processor. */
+static __always_inline u64 end_of_work(struct thread *t, struct task_struct *prev, u64 ran, u64 now)
+{
+	i64 rest = (i64)(now - t->since - ran), tail;
+
+	if (rest <= 0)
+		return now;
+	if (!unlikely(rest > TAIL_MAX_NS))
+		return now - rest;
+	tail = since_counted(prev);
+	if (tail < 0 || tail > rest)
+		tail = rest;
+	t->stolen += rest - tail;
+	t->running -= rest - tail; /* the stay will be added */
+	return now - tail;
+}
 
 /* The thread leaves the processor. */
 static __always_inline void switch_out(void *ctx, struct thread *t, struct task_struct *prev, bool sleeps,
 				       u32 prev_state, u64 clock, u64 now)
 {
 	u64 exec = prev->se.sum_exec_runtime;
-	i64 tail;
 
 	if (unlikely(now < t->since)) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
@@ -175,10 +192,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	if (unlikely(t->state != STATE_RUNNING))
 		came_unseen(t, prev, exec - t->exec_seen, clock, now);
 	begin_sums(t);
-	/* Looking for another thread to run is not this one's work any more. */
-	tail = (i64)(now - t->since - (exec - t->exec_seen));
-	if (tail > 0 && tail <= TAIL_MAX_NS)
-		now -= tail;
+	now = end_of_work(t, prev, exec - t->exec_seen, now);
 	t->running += now - t->since;
 	t->exec_seen = exec;
 	t->since = now;

@@ -86,11 +86,13 @@ struct sched_info {
 };
 struct rq {
 	u64 clock;
+	u64 clock_task;
 };
 struct cfs_rq {
 	struct rq *rq;
 };
 struct sched_entity {
+	u64 exec_start;
 	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
 };

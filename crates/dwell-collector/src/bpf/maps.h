@@ -85,6 +85,7 @@ struct thread {
 	u64 woke_from; /* the places it woke others from whose stack was taken: a bit per hash */
 	struct ended last;
 	struct site sites[SITE_SLOTS];
+	u64 stolen; /* on a processor, which the host or interrupts had: of the sums, but seldom written */
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
 _Static_assert(__builtin_offsetof(struct thread, last) % 64 == 56, "begins a cache line");

@@ -560,8 +560,10 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 
 __noinline int emit_sites(struct thread *t, u32 tid, u64 now);
 
-static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t)
+/* Returns the kernel's time on processors at the begin of the stay in progress. */
+static __always_inline u64 read_sums(struct ThreadRecord *r, struct thread *t)
 {
+	u64 exec_seen = 0;
 	u32 version;
 
 	for (int i = 0; i < 4; i++) {
@@ -570,12 +572,26 @@ static __always_inline void read_sums(struct ThreadRecord *r, struct thread *t)
 		r->running = *(volatile u64 *)&t->running;
 		r->runnable = *(volatile u64 *)&t->runnable;
 		r->blocked = *(volatile u64 *)&t->blocked;
+		r->stolen = *(volatile u64 *)&t->stolen;
+		exec_seen = *(volatile u64 *)&t->exec_seen;
 		r->state = *(volatile u8 *)&t->state;
 		r->wait = *(volatile u32 *)&t->wait;
 		r->involuntary = *(volatile u32 *)&t->involuntary;
 		if (!(version & 1) && version == *(volatile u32 *)&t->version)
 			break;
 	}
+	return exec_seen;
+}
+
+/* From the end of a thread's work to the switch: microseconds; what is more, others had. */
+#define TAIL_MAX_NS 10000
+
+/* What the host or interrupts had of the stay on a processor from r->since to r->time. */
+static __always_inline u64 stolen_until(struct ThreadRecord *r, struct thread *t, struct task_struct *task, u64 exec_seen)
+{
+	u64 stay = r->time - r->since, exec = exec_until(task, r->time), ran = exec - exec_seen;
+
+	return t->exec_unknown || !exec || ran + TAIL_MAX_NS >= stay ? 0 : stay - ran;
 }
 
 static __always_inline void emit_thread(struct task_struct *task, struct thread *t, u64 now, bool ended)
@@ -583,6 +599,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	struct scratch *s;
 	struct ThreadRecord *r;
 	struct site *site;
+	u64 exec_seen;
 
 	send_noted(t, task->pid, task->tgid, ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	emit_sites(t, task->pid, now);
@@ -598,7 +615,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	r->ns_tgid = ns_pid(task->group_leader);
 	r->parent = task->real_parent->tgid;
 	r->start = t->start;
-	read_sums(r, t);
+	exec_seen = read_sums(r, t);
 	/* The time is read after the sums, so that the stay in progress never ends before it began. */
 	r->time = window_now();
 	if (r->time < r->since)
@@ -609,7 +626,10 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	r->ended = ended;
 	bpf_probe_read_kernel(r->comm, sizeof(r->comm), task->comm);
 	if (r->state == STATE_RUNNING) {
-		r->running += r->time - r->since;
+		u64 stolen = stolen_until(r, t, task, exec_seen);
+
+		r->stolen += stolen;
+		r->running += r->time - r->since - stolen;
 	} else {
 		site = &t->sites[t->current & (SITE_SLOTS - 1)];
 		r->ip = site->ip;

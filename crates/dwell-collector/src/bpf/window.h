@@ -71,6 +71,38 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 	return in_window(clock + offset->ns);
 }
 
+/* How long ago, by the clock of threads' time on processors (which stands still while the host or interrupts have the
+ * processor), the kernel has last counted for a thread that is on one, or was until now; 0: it cannot be known. */
+static __always_inline u64 since_counted(struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->se.exec_start) || !bpf_core_field_exists(task->se.cfs_rq->rq->clock_task))
+		return 0;
+	return *(volatile u64 *)&task->se.cfs_rq->rq->clock_task - *(volatile u64 *)&task->se.exec_start;
+}
+
+#define COUNT_TRIES 4
+
+/* The time on processors that the kernel would have counted at `now` for a thread that is on one; 0: it cannot be
+ * known. It counts at ticks and switches; since then it is taken to have run. */
+static __always_inline u64 exec_until(struct task_struct *task, u64 now)
+{
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	u64 clock, exec;
+	i64 since;
+
+	if (!offset || !offset->compared || !queue_clock(task))
+		return 0;
+	for (int i = 0; i < COUNT_TRIES; i++) { /* until no tick came in between */
+		clock = *(volatile u64 *)&task->se.cfs_rq->rq->clock;
+		exec = *(volatile u64 *)&task->se.sum_exec_runtime + since_counted(task);
+		if (clock == *(volatile u64 *)&task->se.cfs_rq->rq->clock)
+			break;
+	}
+	since = (i64)(now - clock - offset->ns);
+	return since > 0 ? exec + since : exec;
+}
+
 /* Whether the window has yet to open, or is closed, at an instant by window_now(). */
 static __always_inline bool window_ahead(u64 now)
 {

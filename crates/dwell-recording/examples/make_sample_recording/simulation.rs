@@ -320,6 +320,8 @@ impl Thread {
         let start_ns = START + actor.life_ms.0 * 1_000_000;
         // One thread could not be told apart for its first 5 ms.
         let lost_ns = if actor.name == "timer" { 5_000_000 } else { 0 };
+        // And the host had its processor for 3 ms more.
+        let stolen_ns = if actor.name == "timer" { 3_000_000 } else { 0 };
         let row = ThreadRow {
             thread: id,
             process: actor.process,
@@ -327,13 +329,14 @@ impl Thread {
             ns_tid: 10 + id,
             name: actor.name.into(),
             start_ns,
+            stolen_ns,
             lost_ns,
             ..ThreadRow::default()
         };
         Self {
             actor,
             row,
-            now: start_ns + lost_ns,
+            now: start_ns + stolen_ns + lost_ns,
             due: rng.u64(1..PERIOD),
             sites: vec![None; PLACES.len()],
         }

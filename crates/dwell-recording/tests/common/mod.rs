@@ -134,6 +134,7 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 running_ns: edge(r),
                 runnable_ns: edge(r),
                 blocked_ns: edge(r),
+                stolen_ns: edge(r),
                 lost_ns: edge(r),
                 voluntary_switches: edge(r),
                 involuntary_switches: edge(r),

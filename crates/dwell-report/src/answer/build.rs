@@ -22,7 +22,7 @@ impl Answer {
             processes: processes(analysis),
             on_cpu: stacks(analysis, options.stacks, State::on_cpu),
             off_cpu: stacks(analysis, options.stacks, |s| {
-                !s.on_cpu() && s != State::Lost
+                !s.on_cpu() && !matches!(s, State::Stolen | State::Lost)
             }),
             idle_pools: idle_pools(analysis),
             losses: losses(analysis),
@@ -77,6 +77,7 @@ fn division(share: &Share, window_ns: u64) -> Division {
         running_ns: times.running(),
         spinning_ns: times.spinning(),
         runnable_ns: times.runnable(),
+        stolen_ns: times.stolen(),
         blocked_ns: times.blocked(),
         blocked_by_reason_ns: by_reason.collect(),
         lost_ns: times.lost(),

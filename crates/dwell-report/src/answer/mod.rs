@@ -135,6 +135,8 @@ pub struct Division {
     pub spinning_ns: u64,
     /// Wanting a processor, ns.
     pub runnable_ns: u64,
+    /// On a processor that the machine's host or interrupts had, ns.
+    pub stolen_ns: u64,
     /// Asleep for any reason, ns.
     pub blocked_ns: u64,
     /// Asleep, by reason, ns; reasons that did not occur are left out.

@@ -5,6 +5,8 @@ use crate::human;
 /// Shares of thread time from which something is worth a note.
 const NOTED_SHARE: f64 = 0.005;
 const NOTED_RUNNABLE_SHARE: f64 = 0.05;
+/// Of the time on processors.
+const NOTED_STOLEN_SHARE: f64 = 0.01;
 /// Closure promised per thread.
 const CLOSURE_LIMIT: f64 = 0.001;
 
@@ -17,6 +19,7 @@ pub(super) fn notes(answer: &Answer, options: &Options) -> Vec<String> {
     }
     notes.extend(closure_note(answer));
     notes.extend(runnable_note(answer));
+    notes.extend(stolen_note(answer));
     notes.extend(cut_short_note(answer));
     let recording = options.recording.as_deref();
     if let Some(recording) = recording {
@@ -49,6 +52,16 @@ fn runnable_note(answer: &Answer) -> Option<String> {
         let time = human::duration(runnable_ns);
         let cpus = human::counted(u64::from(answer.recording.cpus), "CPU", "CPUs");
         format!("Threads waited {time} for one of {cpus}: fewer threads or more CPUs would shorten that.")
+    })
+}
+
+fn stolen_note(answer: &Answer) -> Option<String> {
+    let stolen_ns = answer.total.stolen_ns;
+    let on_processors = answer.total.running_ns.saturating_add(stolen_ns);
+    (stolen_ns as f64 > NOTED_STOLEN_SHARE * on_processors as f64).then(|| {
+        let share = human::percent(stolen_ns, on_processors);
+        let time = human::duration(stolen_ns);
+        format!("Others had {time} ({share}) of the processors' time meant for these threads: the host of this machine (steal), or interrupts.")
     })
 }
 

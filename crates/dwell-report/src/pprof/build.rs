@@ -80,7 +80,7 @@ impl<'a> Build<'a, '_> {
         let ns = signed(entry.weight_ns);
         let value = match entry.state {
             State::Running | State::Spinning => vec![ns, ns, 0],
-            State::Runnable | State::Blocked(_) => vec![ns, 0, ns],
+            State::Runnable | State::Stolen | State::Blocked(_) => vec![ns, 0, ns],
             State::Lost => vec![ns, 0, 0],
         };
         let label = self.labels(entry);

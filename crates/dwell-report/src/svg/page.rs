@@ -158,6 +158,9 @@ fn meaning(state: State) -> String {
         State::Spinning => "on a processor, in a loop that only waits (click to find)".to_owned(),
         State::Runnable => "wants a processor, has none (click to find)".to_owned(),
         State::Blocked(reason) => format!("blocked, {} (click to find)", reason.name()),
+        State::Stolen => {
+            "had a processor, which the host or interrupts took (click to find)".to_owned()
+        }
         State::Lost => "unknown".to_owned(),
     }
 }
@@ -169,6 +172,7 @@ fn search(state: State) -> Option<String> {
         State::Spinning => Some(r"^\[spinning\]".to_owned()),
         State::Runnable => Some(r"^\[runnable\]".to_owned()),
         State::Blocked(reason) => Some(format!(r"^\[blocked: {}\b", reason.name())),
+        State::Stolen => Some(r"^\[stolen\]".to_owned()),
         State::Lost => Some(r"^\[lost\]".to_owned()),
     }
 }

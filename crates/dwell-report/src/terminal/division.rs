@@ -115,6 +115,7 @@ fn states(division: &Division) -> Vec<(State, u64)> {
             .get(reason.name())
             .copied()
             .unwrap_or(0),
+        State::Stolen => division.stolen_ns,
         State::Lost => division.lost_ns,
     };
     State::all().map(|state| (state, ns(state))).collect()
@@ -132,6 +133,7 @@ fn bar(page: &Page, division: &Division) -> String {
         State::Spinning => "▒",
         State::Runnable => "▓",
         State::Blocked(_) => "░",
+        State::Stolen => "x",
         State::Lost => "?",
     };
     // In colour, every state is a full block of its own hue.
@@ -153,7 +155,7 @@ pub(super) fn spins(spinning_ns: u64, lifetime_ns: u64) -> bool {
     spinning_ns > 0 && spinning_ns as f64 >= SPINNING_SHARE * lifetime_ns as f64
 }
 
-/// What of the running time was spent waiting, then as many reasons for being blocked as fit, the longest
+/// What of the running time was spent waiting, what others had of the processor, then as many reasons for being blocked as fit, the longest
 /// first.
 fn waiting(page: &Page, division: &Division, width: usize) -> String {
     let mut reasons: Vec<(Reason, u64)> = Reason::ALL
@@ -164,14 +166,21 @@ fn waiting(page: &Page, division: &Division, width: usize) -> String {
     reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
     let mut plain_width = 0;
     let mut texts = Vec::new();
+    // One in two hundred is noise here.
+    let is_noise = |ns: u64| (ns as f64) < 0.005 * division.lifetime_ns as f64;
+    let mut lead = |state, word: &str, ns| {
+        let text = format!("{word} {}", tight(ns, division.lifetime_ns));
+        plain_width += text.len() + if texts.is_empty() { 0 } else { 2 };
+        texts.push(page.state(state, &text));
+    };
     if spins(division.spinning_ns, division.lifetime_ns) {
-        let text = format!("spin {}", tight(division.spinning_ns, division.lifetime_ns));
-        plain_width = text.len();
-        texts.push(page.state(State::Spinning, &text));
+        lead(State::Spinning, "spin", division.spinning_ns);
+    }
+    if division.stolen_ns > 0 && !is_noise(division.stolen_ns) {
+        lead(State::Stolen, "stolen", division.stolen_ns);
     }
     for (reason, ns) in reasons {
-        // One in two hundred is noise here.
-        if (ns as f64) < 0.005 * division.lifetime_ns as f64 {
+        if is_noise(ns) {
             break;
         }
         let whole_percent = (100.0 * ns as f64 / division.lifetime_ns as f64).round();
@@ -329,6 +338,7 @@ fn sum(into: &mut Division, more: &Division) {
     into.spinning_ns = into.spinning_ns.saturating_add(more.spinning_ns);
     into.runnable_ns = into.runnable_ns.saturating_add(more.runnable_ns);
     into.blocked_ns = into.blocked_ns.saturating_add(more.blocked_ns);
+    into.stolen_ns = into.stolen_ns.saturating_add(more.stolen_ns);
     into.lost_ns = into.lost_ns.saturating_add(more.lost_ns);
     into.cpus += more.cpus;
     for (reason, ns) in &more.blocked_by_reason_ns {

@@ -1,6 +1,6 @@
 //! The names in a tree, each kept once: of processes, threads, functions, and of what a thread did.
 use super::{IDLE, Item, KERNEL, Shape};
-use dwell_analysis::names::{Function, StackRef};
+use dwell_analysis::names::{Function, Missing, StackRef};
 use dwell_analysis::{Analysis, Entry, State};
 use rustc_hash::FxHashMap;
 
@@ -80,7 +80,7 @@ impl<'a, 't> Labels<'a, 't> {
 
     pub fn leaf(&mut self, entry: &Entry) -> Option<NameId> {
         // A missing stack says so already.
-        if entry.state == State::Lost && matches!(entry.stack, StackRef::Missing(_)) {
+        if let StackRef::Missing(Missing::Stolen | Missing::Lost) = entry.stack {
             return None;
         }
         let key = (entry.state, entry.syscall);
@@ -127,6 +127,7 @@ fn state_frame(state: State, syscall: &str) -> Option<String> {
     match (state, syscall) {
         (State::Running, _) => None,
         (State::Spinning, _) => Some("[spinning]".to_owned()),
+        (State::Stolen, _) => Some("[stolen]".to_owned()),
         (State::Lost, _) => Some("[lost]".to_owned()),
         (State::Runnable, _) => Some("[runnable]".to_owned()),
         (State::Blocked(reason), "") => Some(format!("[blocked: {}]", reason.name())),

@@ -367,7 +367,7 @@ pub fn assert_closed(view: &View<'_>) {
     assert!(!view.tables().threads.is_empty());
     for (position, row) in view.tables().threads.iter().enumerate() {
         let life = row.until_ns - row.start_ns;
-        let sum = row.running_ns + row.runnable_ns + row.blocked_ns + row.lost_ns;
+        let sum = row.states_ns();
         assert!(near(sum, life, 0.001, 0), "{sum} of {life} ns: {row:?}");
         assert!(
             row.lost_ns <= life / 1000,

@@ -196,7 +196,7 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 #[track_caller]
 pub fn assert_closed(tables: &Tables) {
     for t in &tables.threads {
-        let sum = t.running_ns + t.runnable_ns + t.blocked_ns + t.lost_ns;
+        let sum = t.states_ns();
         assert_eq!(sum, t.until_ns - t.start_ns, "{t:?}");
     }
 }
