@@ -10,8 +10,9 @@ use perf_event_open_sys::bindings::{
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{Ordering, fence};
 
-/// Data pages of a ring of mapping reports: 256 KiB hold some 2 000 of them.
-const RING_PAGES: usize = 64;
+/// Data pages of a ring of mapping reports: 512 KiB hold some 4 000 of them. More an ordinary user may not have
+/// (kernel.perf_event_mlock_kb).
+const RING_PAGES: usize = 128;
 const PAGE: usize = 4096;
 /// Unread bytes at which a reader is woken. Most reports are of other processes, so nobody waits for
 /// them; the reader comes by often enough.
