@@ -72,6 +72,10 @@ mod tests {
         let [sleeper] = children_of(inner)[..] else {
             panic!("one child of it");
         };
+        // It was its parent's copy until it begins its own program.
+        while name_of(sleeper) != "sleep" {
+            std::thread::yield_now();
+        }
         let said = children(&[shell.id()]).expect("two are left out");
         let list = format!("-p {},{inner},{sleeper}", shell.id());
         assert!(
