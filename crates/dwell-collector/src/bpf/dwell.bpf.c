@@ -23,6 +23,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #include "stacks.h"
 #include "sites.h"
+#include "reports.h"
 
 /* ---- threads ---- */
 
@@ -157,23 +158,50 @@ static __always_inline void left_unseen(struct thread *t, struct task_struct *ta
 	end_sums(t);
 }
 
-/* When the work of a thread ended that leaves the processor at `now`, the kernel having counted `ran` of its stay. What
- * it did not count is the look for another thread to run, which is not this one's work any more, and what the host
- * or interrupts had of the processor. */
+/* What others had of a stay on a processor that ends now, of which the kernel did not count `rest`: but for the look for
+ * another thread to run, which is not this one's work any more. */
+static __always_inline u64 others_had(struct task_struct *prev, u64 rest)
+{
+	u64 look = since_counted(prev);
+
+	return look < rest ? rest - look : 0;
+}
+
+/* When the work of a thread ended that leaves the processor at `now`, the kernel having counted `ran` of its stay. */
 static __always_inline u64 end_of_work(struct thread *t, struct task_struct *prev, u64 ran, u64 now)
 {
-	i64 rest = (i64)(now - t->since - ran), tail;
+	i64 rest = (i64)(now - t->since - ran);
+	u64 stolen;
 
 	if (rest <= 0)
 		return now;
 	if (!unlikely(rest > TAIL_MAX_NS))
 		return now - rest;
-	tail = since_counted(prev);
-	if (tail < 0 || tail > rest)
-		tail = rest;
-	t->stolen += rest - tail;
-	t->running -= rest - tail; /* the stay will be added */
-	return now - tail;
+	stolen = others_had(prev, rest);
+	t->stolen += stolen;
+	t->running -= stolen; /* the stay will be added */
+	return now - (rest - stolen);
+}
+
+/* The thread leaves the processor it was on at the end of the window: the report to come has that stay. */
+static __always_inline void left_late(struct thread *t, struct task_struct *prev)
+{
+	u64 stay = window.end - t->since, stolen;
+	i64 rest;
+
+	if (t->state != STATE_RUNNING || t->exec_unknown || t->since >= window.end)
+		return;
+	t->exec_unknown = 1;
+	rest = (i64)(bpf_ktime_get_boot_ns() - t->since - (prev->se.sum_exec_runtime - t->exec_seen));
+	if (rest <= TAIL_MAX_NS)
+		return;
+	stolen = others_had(prev, rest);
+	if (stolen > stay)
+		stolen = stay;
+	begin_sums(t);
+	t->stolen += stolen;
+	t->running -= stolen;
+	end_sums(t);
 }
 
 /* The thread leaves the processor. */
@@ -297,6 +325,8 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		}
 		if (!window_over(now))
 			switch_out(ctx, t, prev, sleeps, prev_state, clock, now);
+		else
+			left_late(t, prev);
 		if (unlikely(prev_state & TASK_DEAD)) {
 			t->ended = 1;
 			emit_thread(prev, t, now, !window_over(now));

@@ -80,6 +80,9 @@ static __always_inline u64 since_counted(struct task_struct *task)
 	return *(volatile u64 *)&task->se.cfs_rq->rq->clock_task - *(volatile u64 *)&task->se.exec_start;
 }
 
+/* From the end of a thread's work to the switch: microseconds; what is more, others had. */
+#define TAIL_MAX_NS 10000
+
 #define COUNT_TRIES 4
 
 /* The time on processors that the kernel would have counted at `now` for a thread that is on one; 0: it cannot be
@@ -89,7 +92,6 @@ static __always_inline u64 exec_until(struct task_struct *task, u64 now)
 	u32 zero = 0;
 	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
 	u64 clock, exec;
-	i64 since;
 
 	if (!offset || !offset->compared || !queue_clock(task))
 		return 0;
@@ -99,8 +101,7 @@ static __always_inline u64 exec_until(struct task_struct *task, u64 now)
 		if (clock == *(volatile u64 *)&task->se.cfs_rq->rq->clock)
 			break;
 	}
-	since = (i64)(now - clock - offset->ns);
-	return since > 0 ? exec + since : exec;
+	return exec + (now - clock - offset->ns); /* also when the end of the window lies before */
 }
 
 /* Whether the window has yet to open, or is closed, at an instant by window_now(). */
