@@ -1,4 +1,5 @@
 //! Stock against boosted: the same arguments must give the same output and the same end.
+use crate::bench::statistics::median;
 use anyhow::Context;
 use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek};
@@ -262,17 +263,13 @@ pub fn measure(
     while ratios.len() < pairs && (ratios.is_empty() || start.elapsed() < MEASURE_LIMIT) {
         let (a, b) = (time(stock)?, time(boosted)?);
         ratios.push(b as f64 / a as f64);
-        old.push(a);
-        new.push(b);
+        old.push(a as f64);
+        new.push(b as f64);
     }
-    ratios.sort_by(f64::total_cmp);
-    old.sort_unstable();
-    new.sort_unstable();
-    let middle = ratios.len() / 2;
     Ok(Times {
-        stock_ns: old[middle],
-        boosted_ns: new[middle],
-        ratio: ratios[middle],
+        stock_ns: median(&old) as u64,
+        boosted_ns: median(&new) as u64,
+        ratio: median(&ratios),
         pairs: ratios.len(),
     })
 }
