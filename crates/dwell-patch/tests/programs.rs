@@ -169,7 +169,9 @@ fn pause_of_a_hundred_threads() {
     println!(
         "pause of 101 threads: p50 {median:.2?}, p99 {p99:.2?}, max {max:.2?}; {stolen:.2} stolen"
     );
-    assert!(median <= PAUSE_LIMIT, "{median:?}");
-    // Where the host of a virtual machine takes its processors away, a pause may be as long as that takes.
+    // Where the host of a virtual machine takes a share of its processors, everything takes longer by it, and one
+    // pause may be as long as they are away.
+    let limit = PAUSE_LIMIT.div_f64(1.0 - stolen);
+    assert!(median <= limit, "{median:?}");
     assert!(max <= PAUSE_LIMIT || stolen > 0.02, "{max:?}");
 }
