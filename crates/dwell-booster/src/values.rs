@@ -259,14 +259,7 @@ impl<'data> Resolver<'_, 'data> {
             return Ok(());
         }
         let len = own.size.min(original.size);
-        let definer = &self.closure.modules[found.module];
-        if !definer.segments.iter().any(|s| {
-            s.stated_address <= original.value
-                && original
-                    .value
-                    .checked_add(len)
-                    .is_some_and(|e| e <= s.stated_end())
-        }) {
+        if !self.closure.modules[found.module].mapped(original.value, len) {
             return self.refuse(r, "what is copied lies outside of its library");
         }
         if !self.module.writable(r.stated, len) {

@@ -4,34 +4,23 @@ mod common;
 
 use common::{Folder, compile};
 use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
+use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs;
 
 const ROUNDS: u64 = 2000;
 
-/// Marsaglia's xorshift.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % end as u64) as usize
-    }
-
-    /// Changes some words; half of them to what limits are made of.
-    fn damage(&mut self, bytes: &mut [u8]) {
-        const ODD: [u64; 8] = [0, 1, 7, 0x1000, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];
-        for _ in 0..=self.below(4) {
-            let width = [1, 2, 4, 8][self.below(4)];
-            let at = self.below(bytes.len() - 8) / width * width;
-            let value = match self.below(2) {
-                0 => ODD[self.below(ODD.len())],
-                _ => self.0,
-            };
-            bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
-        }
+/// Changes some words; half of them to what limits are made of.
+fn damage(dice: &mut Rng, bytes: &mut [u8]) {
+    const ODD: [u64; 8] = [0, 1, 7, 0x1000, 0x7fff_ffff, 0xffff_ffff, 1 << 63, u64::MAX];
+    for _ in 0..=dice.usize(..4) {
+        let width = [1, 2, 4, 8][dice.usize(..4)];
+        let at = dice.usize(..bytes.len() - 8) / width * width;
+        let value = match dice.bool() {
+            true => ODD[dice.usize(..ODD.len())],
+            false => dice.u64(..),
+        };
+        bytes[at..at + width].copy_from_slice(&value.to_le_bytes()[..width]);
     }
 }
 
@@ -77,17 +66,17 @@ fn damaged_files_are_refused_or_merged() {
     let read = |name: &str| fs::read(folder.file(name)).expect("compiled");
     let (program, library) = (read("prog"), read("libv.so"));
     build(&inputs(&program, &library), &Options::default()).expect("whole files can be merged");
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
         let (mut program, mut library) = (program.clone(), library.clone());
-        let file = if dice.below(2) == 0 {
+        let file = if dice.bool() {
             &mut program
         } else {
             &mut library
         };
-        let part = tables(file)[dice.below(2)].clone();
-        dice.damage(&mut file[part]);
+        let part = tables(file)[dice.usize(..2)].clone();
+        damage(&mut dice, &mut file[part]);
         let inputs = inputs(&program, &library);
         let _ = plan(&inputs, &Options::default());
         let end = match build(&inputs, &Options::default()) {

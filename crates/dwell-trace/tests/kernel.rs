@@ -1,4 +1,7 @@
 //! Programs in the kernel, on a process of ours. Needs root, and DWELL_TEST_PROGRAMS.
+#[path = "../../../tests/programs/stolen.rs"]
+mod stolen;
+
 use dwell_script::aggregate::powers_index;
 use dwell_script::schema::{Aggregate, AggregationId};
 use dwell_script::span::Span;
@@ -8,6 +11,7 @@ use dwell_trace::probes::Process;
 use dwell_trace::{Drops, Session, Settings};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use stolen::StolenMeter;
 
 /// The program, held before it does anything: until it is told to, it has not begun to execute it.
 fn traced(rounds: u32, threads: u32) -> (Stopped, u32) {
@@ -191,6 +195,7 @@ fn system_calls_and_ticks_are_seen() {
     b.clause("", "", "tick-300ms", vec![exit]);
     let mut session =
         Session::new(&b.script, &Settings::default(), &mut Vec::new()).expect("it loads");
+    let stolen = StolenMeter::start();
     session.start().expect("it is attached");
     for _ in 0..77 {
         // SAFETY: has no arguments.
@@ -207,14 +212,17 @@ fn system_calls_and_ticks_are_seen() {
         }
     }
     session.stop().expect("it is detached");
+    let stolen_ns = stolen.ns();
     assert_eq!(records.len(), 1);
     assert_eq!(records[0][32..40], 5i64.to_le_bytes());
     let rows = session.rows(AggregationId(0)).expect("rows");
     let ours = rows.iter().find(|row| row.key[..] == own.to_le_bytes());
     assert_eq!(ours.map(|row| row.values[0]), Some(77));
     let ticks = session.rows(AggregationId(1)).expect("rows")[0].values[0];
+    // Of a timer's ticks that fall into what the host takes from its processor one comes, late.
+    let least = 25 - (stolen_ns / 10_000_000) as i64;
     assert!(
-        (25..=31).contains(&ticks),
-        "{ticks} ticks of 10 ms in 300 ms"
+        (least..=31).contains(&ticks),
+        "{ticks} ticks of 10 ms in 300 ms; {stolen_ns} ns stolen"
     );
 }

@@ -1,4 +1,7 @@
 //! `dwell boost` as it is typed, on small programs made here: no root is needed.
+mod shared;
+
+use shared::{Scratch, bare_dwell};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -6,7 +9,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 /// A folder with `prog`, which needs `libsay.so` beside it; removed at the end.
-struct Made(PathBuf);
+struct Made(Scratch);
 
 const PROGRAM: &str = "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\nint say(void);\n\
     int main(int argc, char **argv) { char path[4096] = {0};\n\
@@ -15,12 +18,8 @@ const PROGRAM: &str = "#include <stdio.h>\n#include <string.h>\n#include <unistd
     printf(\"%s %d\\n\", argc > 1 ? argv[1] : \"none\", say()); return 3; }\n";
 
 impl Made {
-    fn new(name: &str) -> Self {
-        let folder =
-            std::env::temp_dir().join(format!("dwell-boost-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("a folder");
-        let made = Made(folder);
+    fn new() -> Self {
+        let made = Made(Scratch::new());
         made.library(1);
         fs::write(made.path("prog.c"), PROGRAM).expect("written");
         made.gcc(&["-o", "prog", "prog.c", "-L.", "-lsay", "-Wl,-rpath,$ORIGIN"]);
@@ -47,28 +46,25 @@ impl Made {
     }
 
     fn gcc(&self, args: &[&str]) {
-        let status = Command::new("gcc").args(args).current_dir(&self.0).status();
+        let status = Command::new("gcc")
+            .args(args)
+            .current_dir(self.0.path())
+            .status();
         assert!(status.expect("gcc runs").success(), "gcc {args:?}");
     }
 
     /// `dwell boost` with a cache of its own.
     fn boost(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        let mut command = bare_dwell();
         command
             .arg("boost")
             .args(args)
-            .current_dir(&self.0)
+            .current_dir(self.0.path())
             .env("XDG_CACHE_HOME", self.path("cache"))
-            .env("TMPDIR", &self.0)
+            .env("TMPDIR", self.0.path())
             .env_remove("LD_PRELOAD")
             .env_remove("LD_LIBRARY_PATH");
         command
-    }
-}
-
-impl Drop for Made {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
@@ -86,7 +82,7 @@ fn run(command: &mut Command) -> Output {
 
 #[test]
 fn builds_a_program_that_needs_its_library_no_more() {
-    let made = Made::new("build");
+    let made = Made::new();
     let output = run(&mut made.boost(&["build", "./prog", "-o", "merged", "--json"]));
     assert!(output.status.success(), "{}", err(&output));
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
@@ -102,7 +98,7 @@ fn builds_a_program_that_needs_its_library_no_more() {
 
 #[test]
 fn plans_with_measured_times() {
-    let made = Made::new("plan");
+    let made = Made::new();
     let output = run(&mut made.boost(&["plan", "./prog", "--json"]));
     assert!(output.status.success(), "{}", err(&output));
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
@@ -116,7 +112,7 @@ fn plans_with_measured_times() {
 
 #[test]
 fn refuses_by_name() {
-    let made = Made::new("refuse");
+    let made = Made::new();
     let refused = |args: &[&str]| {
         let output = run(&mut made.boost(args));
         assert!(!output.status.success(), "{args:?}: {}", out(&output));
@@ -146,7 +142,7 @@ fn refuses_by_name() {
 
 #[test]
 fn runs_boosted_and_notices_a_changed_library() {
-    let made = Made::new("run");
+    let made = Made::new();
     let start = |more: &[(&str, &str)]| {
         let mut command = made.boost(&["run", "-v", "--", "./prog", "y"]);
         run(command.envs(more.iter().copied()))
@@ -193,7 +189,7 @@ fn runs_boosted_and_notices_a_changed_library() {
 /// Killed at any instant, the file is the old one or the new one.
 #[test]
 fn a_half_written_file_is_never_visible() {
-    let made = Made::new("killed");
+    let made = Made::new();
     let merged = made.path("merged");
     let whole = |path: &Path| {
         let output = run(Command::new(path).arg("x"));
@@ -218,7 +214,7 @@ fn a_half_written_file_is_never_visible() {
     let output = run(&mut made.boost(&["build", "./prog", "-o", "merged"]));
     assert!(output.status.success(), "{}", err(&output));
     whole(&merged);
-    let names = fs::read_dir(&made.0).expect("a folder").flatten();
+    let names = fs::read_dir(made.0.path()).expect("a folder").flatten();
     let left: Vec<_> = names
         .map(|e| e.file_name())
         .filter(|n| n.to_string_lossy().contains("dwell-new"))

@@ -16,16 +16,30 @@ use dwell_report::{LocksAnswer, Options};
 use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
 
-/// What a program said when it had done its work, which was recorded.
-fn recorded(program: &str, args: &[&str]) -> (Tables, Value) {
+/// A program's work, recorded.
+struct Run {
+    tables: Tables,
+    /// What the program said of it.
+    answer: Value,
+    /// What the host took from the processors meanwhile, ns.
+    stolen_ns: u64,
+}
+
+fn recorded(program: &str, args: &[&str]) -> Run {
     let scratch = Scratch::new();
     let mut target = Puppet::start(program, args);
     let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let stolen = StolenMeter::start();
     let answer = target.tell("r");
+    let stolen_ns = stolen.ns();
     let tables = recording.interrupt();
     assert_pristine(target.pid());
     target.finish();
-    (tables, answer)
+    Run {
+        tables,
+        answer,
+        stolen_ns,
+    }
 }
 
 fn address(answer: &Value) -> u64 {
@@ -45,28 +59,41 @@ fn of_lock<'t>(tables: &'t Tables, answer: &Value) -> (&'t LockRow, Vec<&'t Lock
     (lock, rows.collect())
 }
 
-/// Rows of whatever locks were at the address that a program names, of one part.
-struct Rows<'t>(Vec<&'t LockBlockRow>);
+/// Rows of whatever locks were at the address that a program names.
+struct Rows<'t> {
+    rows: Vec<&'t LockBlockRow>,
+    /// See [`Run`].
+    stolen_ns: u64,
+}
 
 impl<'t> Rows<'t> {
-    fn at(tables: &'t Tables, answer: &Value) -> Rows<'t> {
-        let address = address(answer);
+    fn at(run: &'t Run) -> Rows<'t> {
+        let address = address(&run.answer);
         let is_there = |number| {
-            let lock = tables.locks.iter().find(|l| l.lock == number);
+            let lock = run.tables.locks.iter().find(|l| l.lock == number);
             lock.is_some_and(|l| l.address == address)
         };
-        Rows(
-            tables
-                .lock_blocks
-                .iter()
-                .filter(|r| is_there(r.lock))
-                .collect(),
-        )
+        let rows = run.tables.lock_blocks.iter();
+        Rows {
+            rows: rows.filter(|r| is_there(r.lock)).collect(),
+            stolen_ns: run.stolen_ns,
+        }
     }
 
     fn of(&self, part: &str) -> impl Iterator<Item = &'t LockBlockRow> {
         let part = part.to_owned();
-        self.0.iter().copied().filter(move |r| r.part == part)
+        self.rows.iter().copied().filter(move |r| r.part == part)
+    }
+
+    /// Within 1 % or 50 µs each of what the program's own clock says, but for what the host took.
+    #[track_caller]
+    fn assert_near(&self, what: &str, got: u64, wanted: u64, times: u64) {
+        let stolen = self.stolen_ns;
+        println!("{what}: {got} ns, by the program {wanted} ns, {times} times; {stolen} ns stolen");
+        assert!(
+            near_but_stolen(got, wanted, 0.01, 50_000 * times, stolen),
+            "{what}: {got}, not {wanted}"
+        );
     }
 
     /// The waits of a thread, which are as many as it says.
@@ -83,9 +110,9 @@ impl<'t> Rows<'t> {
     #[track_caller]
     fn check_waits(&self, truth: &Value, rounds: u64) {
         let waits = self.waits_of(truth);
-        assert_near("waits", waits.iter().sum(), number(truth, "waited"), rounds);
+        self.assert_near("waits", waits.iter().sum(), number(truth, "waited"), rounds);
         let longest = waits.iter().max().copied().unwrap_or(0);
-        assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
+        self.assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
     }
 
     /// Its holds too.
@@ -105,7 +132,7 @@ impl<'t> Rows<'t> {
         assert!(holds.iter().all(|h| h.end == block_end::RELEASED));
         if holds.iter().all(|h| h.start_ns.is_some()) {
             let held = holds.iter().filter_map(|r| lasted(r)).sum();
-            assert_near("holds", held, number(truth, "held"), rounds);
+            self.assert_near("holds", held, number(truth, "held"), rounds);
         }
     }
 
@@ -120,27 +147,23 @@ impl<'t> Rows<'t> {
         waited
     }
 
-    /// The same; little is unclaimed, but of waits that were given up for a lock that does not name its owner.
+    /// The same; little is unclaimed, but of waits that were given up for a lock that does not name its owner, and
+    /// where the host kept a waiter from its processor.
     #[track_caller]
     fn check_blame(&self, names_owner: bool) {
         let waited = self.check_sum();
         let is_known = |w: &&LockBlockRow| names_owner || w.end != block_end::GAVE_UP;
         let known = self.of(block_part::WAIT).filter(is_known);
         let unclaimed: u64 = known.map(|w| w.unclaimed_ns).sum();
-        assert!(unclaimed < waited / 10, "{unclaimed} of {waited}");
+        assert!(
+            unclaimed < waited / 10 + self.stolen_ns,
+            "{unclaimed} of {waited}"
+        );
     }
 }
 
 fn lasted(row: &LockBlockRow) -> Option<u64> {
     Some(row.end_ns? - row.start_ns?)
-}
-
-/// Within 1 % or 50 µs each of what the program's own clock says.
-#[track_caller]
-fn assert_near(what: &str, got: u64, wanted: u64, times: u64) {
-    let slack = (wanted / 100).max(50_000 * times);
-    println!("{what}: {got} ns, by the program {wanted} ns, {times} times");
-    assert!(got.abs_diff(wanted) <= slack, "{what}: {got}, not {wanted}");
 }
 
 #[test]
@@ -164,12 +187,16 @@ fn waits_and_holds_are_those_of_a_static_musl_program() {
 /// `names_owner`: whether its mutex says who holds it.
 fn waits_and_holds_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 40;
-    let (tables, answer) = recorded(program, &["turns", &ROUNDS.to_string()]);
+    let run = recorded(program, &["turns", &ROUNDS.to_string()]);
+    let Run { tables, answer, .. } = &run;
 
-    let (lock, rows) = of_lock(&tables, &answer);
+    let (lock, rows) = of_lock(tables, answer);
     assert_eq!(lock.contended, Some(2 * ROUNDS));
     assert_eq!((lock.acquired, lock.timeouts), (3 * ROUNDS, ROUNDS));
-    let rows = Rows(rows);
+    let rows = Rows {
+        rows,
+        stolen_ns: run.stolen_ns,
+    };
     assert_eq!(rows.of(block_part::BLOCK).count() as u64, ROUNDS);
     assert!(
         rows.of(block_part::BLOCK)
@@ -195,9 +222,9 @@ fn waits_and_holds_of(program: &str, names_owner: bool) {
             _ => {
                 let held: Vec<u64> = holds.iter().filter_map(|r| lasted(r)).collect();
                 assert_eq!(held.len() as u64, ROUNDS);
-                assert_near("holds", held.iter().sum(), number(truth, "held"), ROUNDS);
+                rows.assert_near("holds", held.iter().sum(), number(truth, "held"), ROUNDS);
                 let longest = held.iter().max().copied().unwrap_or(0);
-                assert_near("longest hold", longest, number(truth, "longest_hold"), 1);
+                rows.assert_near("longest hold", longest, number(truth, "longest_hold"), 1);
             }
         }
     }
@@ -211,7 +238,7 @@ fn waits_and_holds_of(program: &str, names_owner: bool) {
     // Of those that gave up, too, it is known whom they waited for.
     rows.check_blame(true);
     // Calls have names.
-    for row in rows.0.iter().filter(|r| r.part != block_part::BLOCK) {
+    for row in rows.rows.iter().filter(|r| r.part != block_part::BLOCK) {
         for frame in [row.frame, row.release_frame].into_iter().flatten() {
             let symbols = tables.symbols.iter().filter(|s| s.frame == frame);
             let names: Vec<&str> = symbols.map(|s| s.function.as_str()).collect();
@@ -239,6 +266,7 @@ fn a_wait_is_told_while_the_mutex_is_held_for_long() {
     let scratch = Scratch::new();
     let mut target = Puppet::start("blocks", &["long", "1"]);
     let recording = CountedRecording::start(&scratch, &[target.pid()]);
+    let stolen = StolenMeter::start();
     let (answer, told_early) = std::thread::scope(|scope| {
         let turn = scope.spawn(|| target.tell("r"));
         let mut told_early = false;
@@ -253,12 +281,13 @@ fn a_wait_is_told_while_the_mutex_is_held_for_long() {
         }
         (turn.join().expect("it answers"), told_early)
     });
+    let stolen_ns = stolen.ns();
     assert!(told_early, "only when it was released");
     let tables = recording.interrupt();
     target.finish();
     // And once.
     let (_, rows) = of_lock(&tables, &answer);
-    let rows = Rows(rows);
+    let rows = Rows { rows, stolen_ns };
     assert_eq!(rows.of(block_part::WAIT).count(), 3);
     assert_eq!(rows.of(block_part::BLOCK).count(), 1);
     rows.check_blame(true);
@@ -267,9 +296,10 @@ fn a_wait_is_told_while_the_mutex_is_held_for_long() {
 /// A writer, readers beside each other, and a writer who waits for both of them.
 fn readers_and_writers_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 40;
-    let (tables, answer) = recorded(program, &["readers", &ROUNDS.to_string()]);
+    let run = recorded(program, &["readers", &ROUNDS.to_string()]);
+    let Run { tables, answer, .. } = &run;
 
-    let rows = Rows::at(&tables, &answer);
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     for truth in threads {
         rows.check_thread(truth, ROUNDS, ROUNDS);
@@ -301,7 +331,7 @@ fn readers_and_writers_of(program: &str, names_owner: bool) {
     assert!(blamed(1) > claimed(3) / 4 && blamed(2) > claimed(3) / 4);
     assert_eq!(blamed(3), 0);
     // musl itself has a read-write lock, which it takes to make threads.
-    let address = address(&answer);
+    let address = address(answer);
     let is_it = |l: &&LockRow, kind: &str| l.kind == kind && l.address == address;
     let lock = |kind: &str| tables.locks.iter().find(|l| is_it(l, kind));
     let counts = |kind| lock(kind).map(|l| (l.acquired, l.contended));
@@ -323,10 +353,10 @@ fn readers_and_writers_of_musl() {
 }
 
 /// Records a program whose threads take turns at something, and what it says of them.
-fn turns_of(program: &str, what: &str, rounds: u64) -> (Tables, Value) {
-    let (tables, answer) = recorded(program, &[what, &rounds.to_string()]);
-    assert_eq!(tables.meta.counted[0].lost_events, 0);
-    (tables, answer)
+fn turns_of(program: &str, what: &str, rounds: u64) -> Run {
+    let run = recorded(program, &[what, &rounds.to_string()]);
+    assert_eq!(run.tables.meta.counted[0].lost_events, 0);
+    run
 }
 
 /// The counts of the locks at the address that a program names: kind, acquired, contended.
@@ -344,8 +374,9 @@ fn locks_in_heap_of(program: &str) {
         ("heap", "made in make_lock"),
         ("copied", "first wanted in turn"),
     ] {
-        let (tables, answer) = turns_of(program, what, 10);
-        let lock = contended(&tables, &answer);
+        let run = turns_of(program, what, 10);
+        let Run { tables, answer, .. } = &run;
+        let lock = contended(tables, answer);
         println!("{what}: {}", lock.name);
         let (address, origin) = lock.name.split_once(' ').expect("an address and more");
         assert_eq!(address, lock.address);
@@ -372,28 +403,30 @@ fn who_made_a_lock_is_told_in_musl() {
 #[test]
 #[ignore = "needs root"]
 fn a_spin_lock_has_the_name_of_its_variable() {
-    let (tables, answer) = turns_of("blocks", "spins", 5);
-    assert_eq!(contended(&tables, &answer).name, "spin");
+    let run = turns_of("blocks", "spins", 5);
+    let Run { tables, answer, .. } = &run;
+    assert_eq!(contended(tables, answer).name, "spin");
 }
 
 /// One has a spin lock and two spin for it: waits, holds and blame of the program's own account.
 fn spinning_of(program: &str) {
     const ROUNDS: u64 = 40;
-    let (tables, answer) = turns_of(program, "spins", ROUNDS);
-    let rows = Rows::at(&tables, &answer);
+    let run = turns_of(program, "spins", ROUNDS);
+    let Run { tables, answer, .. } = &run;
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     for truth in &threads[..3] {
         rows.check_thread(truth, ROUNDS, ROUNDS);
     }
     let waited = rows.check_sum();
-    // One waited for as long as the first held it. Whoever has no processor when the lock is let go is kept
-    // waiting by nobody.
+    // One waited for as long as the first held it, but while the host had its processor. Whoever has none when
+    // the lock is let go is kept waiting by nobody.
     let first = number(&threads[0], "tid") as u32;
     let mine = rows.of(block_part::HOLD).filter(|h| h.ns_tid == first);
     let blamed: u64 = mine.map(|h| h.blamed_ns).sum();
     let held = number(&threads[0], "held");
     assert!(
-        blamed >= held - held / 100 && blamed <= waited,
+        blamed + run.stolen_ns >= held - held / 100 && blamed <= waited,
         "{blamed}, {held} held"
     );
     assert!(
@@ -401,13 +434,13 @@ fn spinning_of(program: &str) {
             .all(|w| w.end == block_end::ACQUIRED)
     );
     let counted = ("spin".to_owned(), 3 * ROUNDS, Some(2 * ROUNDS));
-    assert_eq!(counts_at(&tables, &answer), [counted]);
-    let lock = contended(&tables, &answer);
+    assert_eq!(counts_at(tables, answer), [counted]);
+    let lock = contended(tables, answer);
     assert_eq!(lock.wait.count, 2 * ROUNDS);
     assert_eq!(lock.wait.sum_ns, waited);
     // Where they spun, though they never slept: of hundreds of ms some samples come. An answer names the longest.
-    let analysis = Analysis::of(&tables);
-    let waits = Waits::of(&tables, &analysis.index);
+    let analysis = Analysis::of(tables);
+    let waits = Waits::of(tables, &analysis.index);
     let all = contention(&analysis, &waits, &most_waited(&analysis));
     let mut spinners = all.iter().map(|c| &c.spinners);
     let spinners = spinners.find(|s| !s.is_empty()).expect("a spin lock");
@@ -432,8 +465,9 @@ fn who_spins_is_seen_in_musl() {
 /// Four come to a barrier one after the other; the last of them does not wait.
 fn waiting_at_a_barrier_of(program: &str) {
     const ROUNDS: u64 = 40;
-    let (tables, answer) = turns_of(program, "gates", ROUNDS);
-    let rows = Rows::at(&tables, &answer);
+    let run = turns_of(program, "gates", ROUNDS);
+    let Run { tables, answer, .. } = &run;
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     for truth in threads {
         rows.check_thread(truth, ROUNDS, 0);
@@ -443,8 +477,8 @@ fn waiting_at_a_barrier_of(program: &str) {
     let waited: u64 = rows.of(block_part::WAIT).filter_map(lasted).sum();
     assert_eq!(unclaimed, waited);
     assert_eq!(rows.of(block_part::BLOCK).count() as u64, ROUNDS);
-    assert_eq!(counts_at(&tables, &answer)[0].1, 4 * ROUNDS);
-    let lock = contended(&tables, &answer);
+    assert_eq!(counts_at(tables, answer)[0].1, 4 * ROUNDS);
+    let lock = contended(tables, answer);
     let waits = rows.of(block_part::WAIT).count() as u64;
     assert_eq!((lock.wait.count, lock.unclaimed_ns), (waits, waited));
     // Threads of musl wait on a word of their own, which lies on the stack of the first of them.
@@ -469,8 +503,9 @@ fn who_waits_at_a_barrier_is_seen_in_musl() {
 /// Two wait for a semaphore until it is raised, one in vain.
 fn waiting_for_a_semaphore_of(program: &str) {
     const ROUNDS: u64 = 40;
-    let (tables, answer) = turns_of(program, "units", ROUNDS);
-    let rows = Rows::at(&tables, &answer);
+    let run = turns_of(program, "units", ROUNDS);
+    let Run { tables, answer, .. } = &run;
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     for truth in threads {
         rows.check_thread(truth, ROUNDS, 0);
@@ -480,8 +515,8 @@ fn waiting_for_a_semaphore_of(program: &str) {
         .filter(|w| w.end == block_end::GAVE_UP);
     assert_eq!(gave_up.count() as u64, ROUNDS);
     let counted = ("semaphore".to_owned(), 2 * ROUNDS, Some(2 * ROUNDS));
-    assert_eq!(counts_at(&tables, &answer), [counted]);
-    let lock = contended(&tables, &answer);
+    assert_eq!(counts_at(tables, answer), [counted]);
+    let lock = contended(tables, answer);
     assert_eq!((lock.wait.count, lock.gave_up), (3 * ROUNDS, ROUNDS));
     assert_eq!(lock.wait.sum_ns, lock.unclaimed_ns);
     assert_at(&lock.waiters[0].frames, &["sem_", "turn_with_units"]);
@@ -502,17 +537,16 @@ fn who_waits_for_a_semaphore_is_seen_in_musl() {
 /// One waits for a condition until it is told, one in vain; both find their mutex taken then, and have it later.
 fn mutexes_after_conditions_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 20;
-    let (tables, answer) = turns_of(program, "conditions", ROUNDS);
-    let rows = Rows::at(&tables, &answer);
+    let run = turns_of(program, "conditions", ROUNDS);
+    let Run { tables, answer, .. } = &run;
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     for truth in &threads[..3] {
         // The program cannot say how long it took it to wake up for the mutex.
         let (waited, truly) = (rows.waits_of(truth).iter().sum(), number(truth, "waited"));
         println!("waits: {waited} ns, by the program up to {truly} ns");
-        assert!(
-            (truly - truly / 20..=truly).contains(&waited),
-            "{waited}, not {truly}"
-        );
+        let least = (truly - truly / 20).saturating_sub(run.stolen_ns);
+        assert!((least..=truly).contains(&waited), "{waited}, not {truly}");
         rows.check_holds(truth, ROUNDS, ROUNDS);
     }
     rows.check_blame(names_owner);
@@ -527,8 +561,8 @@ fn mutexes_after_conditions_of(program: &str, names_owner: bool) {
     assert_eq!(rows.of(block_part::BLOCK).count() as u64, ROUNDS);
     // Three take it, two of them twice.
     let counted = ("mutex".to_owned(), 5 * ROUNDS, Some(2 * ROUNDS));
-    assert_eq!(counts_at(&tables, &answer), [counted]);
-    let lock = contended(&tables, &answer);
+    assert_eq!(counts_at(tables, answer), [counted]);
+    let lock = contended(tables, answer);
     assert_eq!(lock.hold.count, 2 * ROUNDS);
     if names_owner {
         assert_eq!(lock.wanted_by.as_deref(), Some("turn_with_news"));
@@ -550,9 +584,10 @@ fn a_mutex_taken_again_after_a_condition_in_musl() {
 /// The same memory as one lock after the other: no hold and no wait of one is of another.
 fn reborn_locks_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 30;
-    let (tables, answer) = recorded(program, &["reborn", &ROUNDS.to_string()]);
+    let run = recorded(program, &["reborn", &ROUNDS.to_string()]);
+    let Run { tables, answer, .. } = &run;
 
-    let rows = Rows::at(&tables, &answer);
+    let rows = Rows::at(&run);
     let threads = answer["threads"].as_array().expect("threads");
     let tid = |thread: u64| number(&threads[thread as usize], "tid") as u32;
     // Each thread had the lock first, second, and in vain in a third of the lives.
@@ -608,7 +643,7 @@ fn who_never_waits_leaves_no_trace() {
 }
 
 fn leaves_no_trace(program: &str) {
-    let (tables, _) = recorded(program, &["quiet", "200000"]);
+    let tables = recorded(program, &["quiet", "200000"]).tables;
     let acquired: u64 = tables.locks.iter().map(|l| l.acquired).sum();
     assert!(acquired > 400_000, "{acquired}");
     assert_eq!(tables.meta.counted[0].events, 0);
@@ -656,9 +691,10 @@ fn what_was_overwritten_is_counted_and_totals_are_exact() {
 #[test]
 #[ignore = "needs root"]
 fn a_storm_is_followed() {
-    let (tables, answer) = recorded("blocks", &["storm", "3", "64", "300000"]);
-    let (lock, rows) = of_lock(&tables, &answer);
-    assert_eq!(lock.acquired, number(&answer, "acquired"));
+    let run = recorded("blocks", &["storm", "3", "64", "300000"]);
+    let Run { tables, answer, .. } = &run;
+    let (lock, rows) = of_lock(tables, answer);
+    assert_eq!(lock.acquired, number(answer, "acquired"));
     let counted = &tables.meta.counted[0];
     println!(
         "{} contended, {} events, {} lost",
@@ -702,9 +738,10 @@ fn assert_at(frames: &[Frame], wanted: &[&str]) {
 #[ignore = "needs root"]
 fn stacks_of_owners_and_waiters_are_told() {
     const ROUNDS: u64 = 60;
-    let (tables, answer) = recorded("blocks", &["reads", &ROUNDS.to_string()]);
+    let run = recorded("blocks", &["reads", &ROUNDS.to_string()]);
+    let Run { tables, answer, .. } = &run;
 
-    let lock = contended(&tables, &answer);
+    let lock = contended(tables, answer);
     assert_at(
         &lock.waiters[0].frames,
         &["pthread_mutex_lock", "want_and_leave"],
@@ -718,14 +755,15 @@ fn stacks_of_owners_and_waiters_are_told() {
         &reading.frames,
         &["read", "read_while_holding", "read_and_hold"],
     );
-    let truth = number(&answer, "read_ns");
+    let truth = number(answer, "read_ns");
     println!(
         "{} ns of {} asleep in it, by the program {truth}",
         reading.time_ns, lock.held_ns
     );
     // From the first wait on, which comes a little later than the read begins.
     assert!(reading.time_ns <= truth + truth / 50);
-    assert!(reading.time_ns >= truth - truth / 20);
+    // Once it is woken it sleeps no more, though the host has its processor.
+    assert!(reading.time_ns + run.stolen_ns >= truth - truth / 20);
     assert!(lock.held_blocked_ns <= lock.held_ns);
     assert_eq!(lock.convoys.count, 0);
 }
@@ -733,8 +771,9 @@ fn stacks_of_owners_and_waiters_are_told() {
 #[test]
 #[ignore = "needs root"]
 fn a_lock_that_is_never_free_is_a_convoy() {
-    let (tables, answer) = recorded("blocks", &["storm", "4", "1", "20000"]);
-    let lock = contended(&tables, &answer);
+    let run = recorded("blocks", &["storm", "4", "1", "20000"]);
+    let Run { tables, answer, .. } = &run;
+    let lock = contended(tables, answer);
     println!("{:?}", lock.convoys);
     assert!(lock.convoys.dominate && lock.convoys.most_hand_offs > 100);
 }
@@ -743,16 +782,17 @@ fn a_lock_that_is_never_free_is_a_convoy() {
 #[ignore = "needs root"]
 fn waiting_for_a_nice_thread_is_an_inversion() {
     const ROUNDS: u64 = 250;
-    let (tables, answer) = recorded("blocks", &["inverted", &ROUNDS.to_string()]);
-    let lock = contended(&tables, &answer);
+    let run = recorded("blocks", &["inverted", &ROUNDS.to_string()]);
+    let Run { tables, answer, .. } = &run;
+    let lock = contended(tables, answer);
     let [inversion] = &lock.inversions[..] else {
         panic!("one: {:?}", lock.inversions);
     };
     let hows = [&inversion.waiter_priority, &inversion.owner_priority];
     assert_eq!(hows, ["nice 0", "nice 19"]);
-    let truth = number(&answer, "waited");
+    let truth = number(answer, "waited");
     println!("{} ns, by the program {truth}", inversion.waited_ns);
     // Waking up takes time in which nobody holds it.
     assert!(inversion.waited_ns <= truth);
-    assert!(inversion.waited_ns >= truth - truth / 10);
+    assert!(inversion.waited_ns + run.stolen_ns >= truth - truth / 10);
 }

@@ -262,6 +262,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
     let names = ["chain-a", "chain-b", "chain-c", "chain-d"];
     let reasons = ["lock", "pipe", "lock", "sleep"];
     let root_ns = truth.threads[3].sites[0].blocked_ns as u64;
+    let stolen = recorded.stolen_ns;
     for first in 0..3 {
         let thread = truth
             .threads
@@ -270,9 +271,11 @@ fn chains_of_three_hops_are_followed_to_the_root() {
             .expect("a link");
         let site = &thread.sites[0];
         let found = waits_at(&view, &waits, thread, site);
+        // Whoever the host keeps from its processor while the root sleeps comes too late to wait.
+        let missed = stolen / (20 * MS);
         assert!(
-            found.len() >= 95,
-            "{} of 100 waits of 20 ms are kept",
+            found.len() as u64 + missed >= 95,
+            "{} of 100 waits of 20 ms are kept; {stolen} ns stolen",
             found.len()
         );
         let mut to_the_root = 0;
@@ -302,7 +305,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
         // The rest of it is the time in which each link, woken, gets a processor and passes it on.
         // They begin to wait when d begins to sleep, or a moment after.
         assert!(
-            near(to_the_root, root_ns, 0.03, 0),
+            near_but_stolen(to_the_root, root_ns, 0.03, 0, stolen),
             "{to_the_root} of {root_ns}: {}",
             names[first]
         );
@@ -311,8 +314,8 @@ fn chains_of_three_hops_are_followed_to_the_root() {
     let d = view.thread(truth.threads[3].tid, "chain-d");
     let slept = blocked_for(&view.times_in(d, "root_cause"), "sleep");
     assert!(
-        near(slept, truth.threads[3].sites[0].blocked_ns as u64, 0.01, MS),
-        "{slept}"
+        near_but_stolen(slept, root_ns, 0.01, MS, stolen),
+        "{slept} of {root_ns}; {stolen} ns stolen"
     );
     for (number, waking) in [(0, "b_wakes_a"), (1, "c_wakes_b"), (2, "d_wakes_c")] {
         let thread = &truth.threads[number];

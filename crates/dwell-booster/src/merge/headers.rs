@@ -5,6 +5,7 @@ use super::tables::Tables;
 use super::writable::Writable;
 use crate::PAGE;
 use object::elf;
+use std::ops::Range;
 
 /// A program header's fields but for what `Image` knows.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +81,7 @@ pub(crate) fn elf_header(
 }
 
 /// Rounded down to pages at both ends, as the loader does with what it makes read-only.
-pub(crate) fn pages(range: &std::ops::Range<u64>) -> std::ops::Range<u64> {
+pub(crate) fn pages(range: &Range<u64>) -> Range<u64> {
     range.start & !(PAGE - 1)..range.end & !(PAGE - 1)
 }
 
@@ -96,13 +97,7 @@ impl Tables {
             let table = self.table(name);
             Segment::table(kind.0, R, table.at, table.len, align)
         };
-        let own = Segment::table(
-            elf::PT_LOAD.0,
-            R,
-            self.at,
-            self.bytes.len() as u64,
-            crate::PAGE,
-        );
+        let own = Segment::table(elf::PT_LOAD.0, R, self.at, self.bytes.len() as u64, PAGE);
         let table_len = (Segment::BYTES * self.headers) as u64;
         let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, self.at, table_len, 8)];
         headers.push(of(elf::PT_INTERP, ".interp", 1));

@@ -5,6 +5,9 @@
 //! name, which needs the merged file, so that symbols asked of it are found there. It is made in memory
 //! when none is there yet.
 use super::Merge;
+use super::headers::Segment;
+use super::image::{R, W};
+use crate::PAGE;
 use crate::values::{Value, Values};
 use object::elf;
 
@@ -139,7 +142,7 @@ pub(crate) fn code(merge: &Merge<'_, '_>, at: u64, place: u64) -> Vec<u8> {
 
 /// An empty library of that name that needs `needed`.
 fn library(name: &str, needed: &str) -> Vec<u8> {
-    const HEADERS: u64 = 64 + 3 * 56;
+    const HEADERS: u64 = 64 + 3 * Segment::BYTES as u64;
     let mut strings = vec![0];
     let mut string = |text: &str| {
         let at = strings.len() as u64;
@@ -163,15 +166,13 @@ fn library(name: &str, needed: &str) -> Vec<u8> {
     let len = strings_at + strings.len() as u64;
     let mut bytes = header();
     let segments = [
-        (elf::PT_LOAD.0, 0, len, 4096),
+        (elf::PT_LOAD.0, 0, len, PAGE),
         (elf::PT_DYNAMIC.0, HEADERS, dynamic_len, 8),
         // Without this one the loader would make the stack executable.
         (elf::PT_GNU_STACK.0, 0, 0, 16),
     ];
     for (kind, at, len, align) in segments {
-        let segment =
-            super::headers::Segment::table(kind, super::image::R | super::image::W, at, len, align);
-        bytes.extend(segment.bytes(0));
+        bytes.extend(Segment::table(kind, R | W, at, len, align).bytes(0));
     }
     for (tag, value) in dynamic {
         bytes.extend(tag.to_le_bytes());
@@ -192,7 +193,7 @@ fn header() -> Vec<u8> {
         bytes.extend(word.to_le_bytes());
     }
     bytes.extend(0u32.to_le_bytes());
-    for half in [64u16, 56, 3, 64, 0, 0] {
+    for half in [64, Segment::BYTES as u16, 3, 64, 0, 0] {
         bytes.extend(half.to_le_bytes());
     }
     bytes

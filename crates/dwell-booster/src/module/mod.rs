@@ -126,14 +126,20 @@ impl<'data> Module<'data> {
         })
     }
 
-    /// The writable segment that holds `len` bytes at a stated address.
-    pub(crate) fn writable(&self, stated: u64, len: u64) -> bool {
-        self.segments.iter().any(|s| {
-            s.writable
-                && stated >= s.stated_address
-                && stated.checked_add(len).is_some_and(|e| e <= s.stated_end())
-        })
+    /// Whether a segment holds `len` bytes at a stated address.
+    pub(crate) fn mapped(&self, stated: u64, len: u64) -> bool {
+        self.segments.iter().any(|s| holds(s, stated, len))
     }
+
+    /// Whether a writable segment does.
+    pub(crate) fn writable(&self, stated: u64, len: u64) -> bool {
+        let mut segments = self.segments.iter();
+        segments.any(|s| s.writable && holds(s, stated, len))
+    }
+}
+
+fn holds(s: &Segment, stated: u64, len: u64) -> bool {
+    stated >= s.stated_address && stated.checked_add(len).is_some_and(|e| e <= s.stated_end())
 }
 
 fn check_segments(segments: &[Segment]) -> Result<(), &'static str> {

@@ -267,16 +267,14 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 	if (task->flags & PF_KTHREAD)
 		return;
 	if (config.stacks_after) {
-		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) ||
+		/* Of a site's first wait nothing can be foretold. */
+		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) || !site->count ||
 		    waited < site->count * (config.period_ns / OFTEN_SAMPLED) || site->runnable > waited / 4)
 			return;
 		reach = 2 * waited;
 	} else {
 		reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * waited;
 	}
-	/* Of a site's first wait nothing can be foretold: it has a stack where there is no other time to take it. */
-	if (!site->count && config.stacks_after)
-		return;
 	if (!unlikely((t->marks & WAIT_FIRST) || (t->next_cut - now) * site->count <= reach))
 		return;
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;

@@ -54,8 +54,11 @@ fn send(
     let mut limit = STOP_LIMIT;
     while begin.elapsed() < SEARCH_LIMIT {
         for tid in threads(pid)? {
-            let stopped = || Threads::stop_one(pid, tid, limit);
-            match in_tracer(|| try_thread(space, stopped()?, errand, &slack, &done))? {
+            let attempt = || {
+                let stopped = Threads::stop_one(pid, tid, limit)?;
+                try_thread(space, stopped, errand, &slack, &done)
+            };
+            match in_tracer(attempt)? {
                 Ok(()) => return Ok(()),
                 Err(reason) => why = reason,
             }

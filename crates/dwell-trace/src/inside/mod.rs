@@ -81,10 +81,11 @@ impl Inside {
         let time = TimeKeeper::begin();
         let shape = Shape::new(stores, ring_bytes);
         let mut watch = Watch::new(pid, &made);
-        let all = [made.clone(), watch.programs()].concat();
-        let block = Block::new(&all, &shape)?;
-        let (numbers, mut probes) = survey.probes(&made, &block);
-        probes.extend(watch.probes(&block, made.len()));
+        let count = made.len();
+        made.extend(watch.programs());
+        let block = Block::new(&made, &shape)?;
+        let (numbers, mut probes) = survey.probes(&made[..count], &block);
+        probes.extend(watch.probes(&block, count));
         let state = State {
             own_len: OWN_LEN,
             shared_len: shape.len,
@@ -93,6 +94,7 @@ impl Inside {
         };
         let attachment =
             Attachment::with_programs(pid as i32, &probes, &state, Some(&block)).map_err(refuse)?;
+        made.truncate(count);
         watch.attached(&attachment, numbers.len());
         let refused = places::refused(&attachment, &numbers);
         if refused.reasons.len() == numbers.len() {

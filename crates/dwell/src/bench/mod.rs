@@ -14,7 +14,7 @@ mod runner;
 pub mod scripts;
 mod search;
 mod servers;
-mod statistics;
+pub mod statistics;
 mod tool;
 mod workload;
 

@@ -1,6 +1,6 @@
 //! What a static probe costs that nobody watches: `benches/probes/probes.c` compiled here, with each compiler
 //! that is installed, and run.
-use super::process::Scratch;
+use super::process::scratch;
 use super::programs;
 use super::statistics::median;
 use crate::trace::header;
@@ -73,7 +73,7 @@ impl Spread {
 
 /// Measures. The program is run `rounds` times; of each loop at each place the shortest run counts.
 pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<ProbeReport> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     header::write(scratch.path())?;
     std::fs::write(scratch.path().join("probes.c"), PROGRAM)?;
     let mut rows = Vec::new();

@@ -1,35 +1,20 @@
 //! Child processes: held back until a tool has attached, timed by the kernel.
 use anyhow::{Context, Result, bail};
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
-/// A folder for what runs leave behind; removed with everything in it.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes a folder of its own in the temporary folder.
-    pub fn new() -> Result<Self> {
-        static MADE: AtomicU32 = AtomicU32::new(0);
-        let (pid, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(format!("dwell-bench-{pid}-{number}"));
-        fs::create_dir_all(&path)
-            .with_context(|| format!("cannot make the folder {}", path.display()))?;
-        Ok(Scratch(path))
-    }
-
-    /// The folder.
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder for what runs leave behind; removed with everything in it. Others may enter it: a server that
+/// gives up root must.
+pub fn scratch() -> Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("dwell-bench-")
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir()
+        .context("making a temporary folder; TMPDIR names another place")
 }
 
 /// How a child ended.
@@ -226,9 +211,7 @@ mod tests {
 
     #[test]
     fn a_gated_command_begins_when_released() {
-        let scratch =
-            Scratch(std::env::temp_dir().join(format!("dwell-gated-{}", std::process::id())));
-        fs::create_dir_all(scratch.path()).unwrap();
+        let scratch = scratch().unwrap();
         let arguments = [
             "-c".to_owned(),
             "echo begun; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done".to_owned(),
@@ -247,9 +230,7 @@ mod tests {
 
     #[test]
     fn a_failing_command_is_an_error_with_its_last_line() {
-        let scratch =
-            Scratch(std::env::temp_dir().join(format!("dwell-fails-{}", std::process::id())));
-        fs::create_dir_all(scratch.path()).unwrap();
+        let scratch = scratch().unwrap();
         let arguments = ["-c".to_owned(), "echo no such thing; exit 3".to_owned()];
         let mut gated = Gated::spawn(scratch.path(), Path::new("/bin/sh"), &arguments).unwrap();
         gated.release().unwrap();

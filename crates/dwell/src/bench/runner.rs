@@ -1,6 +1,6 @@
 //! The interleaved runs.
 use super::Options;
-use super::process::Scratch;
+use super::process::scratch;
 use super::report::{Observation, Report, WorkloadReport};
 use super::tool::{Tool, ToolCost};
 use super::workload::{Workload, WorkloadName, prepare};
@@ -22,7 +22,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report> 
     let mut report = Report::new(options.rounds, options.seconds);
     let tools = ready_tools(options, &mut report)?;
     for &name in &options.workloads {
-        let scratch = Scratch::new()?;
+        let scratch = scratch()?;
         match prepare(name, options, scratch.path()) {
             Err(why) => report.leave_out(name.name(), &format!("{why:#}")),
             Ok(mut workload) => {

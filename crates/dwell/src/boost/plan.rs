@@ -1,7 +1,7 @@
 //! `dwell boost plan`: what boosting would do to a program, and what it would gain.
 use super::arguments::PlanArgs;
 use super::subject::Subject;
-use super::trial::{self, Probe, Scratch, Times, Verdict};
+use super::trial::{self, Probe, Times, Verdict};
 use super::{Tried, make};
 use dwell_booster::{Plan, Refusal};
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ struct Answer {
 fn examine(args: &PlanArgs) -> anyhow::Result<Answer> {
     let subject = Subject::read(&args.program, &args.how.libs)?;
     let plan = dwell_booster::plan(&subject.inputs, &subject.options)?;
-    let scratch = Scratch::new()?;
+    let scratch = trial::scratch()?;
     // Under its own name: some programs do what they are called.
     let to = scratch
         .path()

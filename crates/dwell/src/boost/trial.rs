@@ -1,13 +1,14 @@
 //! Stock against boosted: the same arguments must give the same output and the same end.
+use crate::bench::statistics::median;
 use anyhow::Context;
-use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{Read, Seek};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// Arguments to run a program with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,33 +57,13 @@ impl Verdict {
     }
 }
 
-/// A folder of our own for what probes write; removed at the end.
-pub struct Scratch(PathBuf);
-
-impl Scratch {
-    pub fn new() -> anyhow::Result<Self> {
-        let template = std::env::temp_dir().join("dwell-boost-XXXXXX");
-        let mut bytes = template.into_os_string().into_encoded_bytes();
-        bytes.push(0);
-        // SAFETY: the template ends with a zero byte, and mkdtemp only overwrites its six X.
-        let made = unsafe { libc::mkdtemp(bytes.as_mut_ptr().cast()) };
-        if made.is_null() {
-            let error = std::io::Error::last_os_error();
-            return Err(error).context("making a temporary folder; TMPDIR names another place");
-        }
-        bytes.pop();
-        Ok(Scratch(OsString::from_vec(bytes).into()))
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A folder of our own for what probes write, which nobody else may enter; removed at the end.
+pub fn scratch() -> anyhow::Result<TempDir> {
+    tempfile::Builder::new()
+        .prefix("dwell-boost-")
+        .permissions(Permissions::from_mode(0o700))
+        .tempdir()
+        .context("making a temporary folder; TMPDIR names another place")
 }
 
 /// Runs every probe with both; an error says which one told them apart.
@@ -92,10 +73,10 @@ pub fn compare(
     probes: &[Probe],
 ) -> anyhow::Result<Vec<(Probe, Verdict)>> {
     let boosted = fs::canonicalize(boosted).context("following the merged file")?;
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let mut verdicts = Vec::new();
     for probe in probes {
-        let verdict = compare_one((stock, &boosted), probe, &scratch)?;
+        let verdict = compare_one((stock, &boosted), probe, scratch.path())?;
         verdicts.push((probe.clone(), verdict));
     }
     let told = |(_, verdict): &(Probe, Verdict)| *verdict != Verdict::Endless;
@@ -116,7 +97,7 @@ pub fn compare(
 fn compare_one(
     (stock, boosted): (&Path, &Path),
     probe: &Probe,
-    scratch: &Scratch,
+    scratch: &Path,
 ) -> anyhow::Result<Verdict> {
     let Some(before) = run((stock, stock), probe, scratch)? else {
         return Ok(Verdict::Endless);
@@ -165,12 +146,12 @@ struct Outcome {
 fn run(
     (name, file): (&Path, &Path),
     probe: &Probe,
-    scratch: &Scratch,
+    scratch: &Path,
 ) -> anyhow::Result<Option<Outcome>> {
-    let path = scratch.path().join("output");
+    let path = scratch.join("output");
     let write = File::create(&path).context("making a file for the output")?;
     let (out, err) = (write.try_clone()?, write.try_clone()?);
-    let mut command = command((name, file), probe, scratch.path());
+    let mut command = command((name, file), probe, scratch);
     let child = command.stdout(out).stderr(err).spawn();
     let mut child = child.with_context(|| format!("running {}", file.display()))?;
     let Some(status) = wait(&mut child, &write)? else {
@@ -267,7 +248,7 @@ pub fn measure(
     probe: &Probe,
     pairs: usize,
 ) -> anyhow::Result<Times> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     let time = |file: &Path| -> anyhow::Result<u64> {
         let mut command = command((stock, file), probe, scratch.path());
         command.stdout(Stdio::null()).stderr(Stdio::null());
@@ -282,17 +263,13 @@ pub fn measure(
     while ratios.len() < pairs && (ratios.is_empty() || start.elapsed() < MEASURE_LIMIT) {
         let (a, b) = (time(stock)?, time(boosted)?);
         ratios.push(b as f64 / a as f64);
-        old.push(a);
-        new.push(b);
+        old.push(a as f64);
+        new.push(b as f64);
     }
-    ratios.sort_by(f64::total_cmp);
-    old.sort_unstable();
-    new.sort_unstable();
-    let middle = ratios.len() / 2;
     Ok(Times {
-        stock_ns: old[middle],
-        boosted_ns: new[middle],
-        ratio: ratios[middle],
+        stock_ns: median(&old) as u64,
+        boosted_ns: median(&new) as u64,
+        ratio: median(&ratios),
         pairs: ratios.len(),
     })
 }
@@ -300,6 +277,7 @@ pub fn measure(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn sh() -> PathBuf {
         fs::canonicalize("/bin/sh").expect("a shell")
@@ -320,7 +298,7 @@ mod tests {
     /// What the stock program prints anew each time is not held against the merged one.
     #[test]
     fn changing_output_is_no_difference() {
-        let scratch = Scratch::new().expect("a folder");
+        let scratch = scratch().expect("a folder");
         let script = scratch.path().join("pid.sh");
         fs::write(&script, "echo $$; exit 3").expect("a script");
         let probe = [Probe::of(script.to_str().expect("UTF-8"))];

@@ -111,6 +111,8 @@ pub struct Recorded {
     pub tables: Tables,
     pub path: String,
     pub stdout: String,
+    /// What the host took from the processors meanwhile, ns.
+    pub stolen_ns: u64,
 }
 
 /// Records a program of ours from its start to its end.
@@ -131,13 +133,16 @@ pub fn attach(scratch: &Scratch, pid: u32, duration: &str) -> Recorded {
 pub fn record(scratch: &Scratch, options: &[&str]) -> Recorded {
     let path = scratch.file("x.dwell");
     let mut command = dwell(&["record", "-q", "-o", &path]);
+    let stolen = StolenMeter::start();
     let output = command.args(options).output().expect("dwell runs");
+    let stolen_ns = stolen.ns();
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{command:?}: {stderr}");
     Recorded {
         tables: load(&path),
         stdout: String::from_utf8(output.stdout).expect("text"),
         path,
+        stolen_ns,
     }
 }
 
@@ -389,6 +394,13 @@ pub fn assert_closed(view: &View<'_>) {
 /// Within a share of `expected` or within `ns`, whichever is more.
 pub fn near(actual: u64, expected: u64, share: f64, ns: u64) -> bool {
     actual.abs_diff(expected) as f64 <= (expected as f64 * share).max(ns as f64)
+}
+
+/// The same for two clocks' views of one span, between whose readings the host may have taken a processor:
+/// what it took of the whole run comes on top.
+pub fn near_but_stolen(actual: u64, expected: u64, share: f64, ns: u64, stolen_ns: u64) -> bool {
+    let apart = actual.abs_diff(expected).saturating_sub(stolen_ns);
+    apart as f64 <= (expected as f64 * share).max(ns as f64)
 }
 
 // ---- this machine ----

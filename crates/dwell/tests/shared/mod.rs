@@ -1,9 +1,12 @@
 //! What every end-to-end test needs: programs, folders, recordings, the clock.
-#![allow(dead_code)] // each test binary uses a part of it
+#![allow(dead_code, unused_imports)] // each test binary uses a part of it
 
 #[path = "../../../../tests/programs/locate.rs"]
 mod locate;
 pub use locate::*;
+#[path = "../../../../tests/programs/stolen.rs"]
+mod stolen;
+pub use stolen::*;
 
 use dwell_recording::{Recording, Tables};
 use std::fs;
@@ -120,17 +123,4 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: writes one timespec through a valid pointer.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// Time that the host says it took from this machine's processors so far, all together, ns.
-pub fn stolen_ns() -> u64 {
-    let text = fs::read_to_string("/proc/stat").expect("/proc/stat");
-    let line = text.lines().next().expect("a line");
-    let ticks: u64 = line
-        .split_whitespace()
-        .nth(8)
-        .map_or(0, |t| t.parse().unwrap_or(0));
-    // SAFETY: no memory effects.
-    let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) } as u64;
-    ticks * 1_000_000_000 / per_second
 }

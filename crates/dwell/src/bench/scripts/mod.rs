@@ -4,7 +4,7 @@ mod hits;
 mod target;
 mod times;
 
-use super::process::Scratch;
+use super::process::scratch;
 use crate::trace::header;
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub struct ScriptReport {
 
 /// Measures everything once a round.
 pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<ScriptReport> {
-    let scratch = Scratch::new()?;
+    let scratch = scratch()?;
     Ok(ScriptReport {
         times: times::run(scratch.path(), rounds, progress)?,
         hits: hits::run(scratch.path(), rounds, progress)?,
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_programs_compile() {
-        let scratch = Scratch::new().expect("a folder");
+        let scratch = scratch().expect("a folder");
         compiled(scratch.path(), "fired", hits::PROGRAM).expect("gcc is installed");
         let source = times::program();
         assert_eq!(source.matches("(long n)").count(), times::FUNCTIONS + 1);
