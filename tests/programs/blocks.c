@@ -8,6 +8,7 @@
  * barrier, one after the other. `blocks units ROUNDS`: two wait for a semaphore, which is raised twice, and one gives
  * up. `blocks heap ROUNDS`: turns with a mutex that `make_lock` made, `blocks copied ROUNDS` with one that nobody
  * made by a call. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
+ * `blocks late ROUNDS`: one waits for a condition from before the first command on, and finds its mutex taken after it.
  * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
  * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
  * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
@@ -287,6 +288,38 @@ static void turn_with_news(size_t me)
 		hold(me, THIRD_HOLD);
 	}
 	pthread_mutex_unlock(&mutex);
+}
+
+static pthread_mutex_t *late;
+static pthread_t late_thread;
+
+static void *wait_for_late_news(void *unused)
+{
+	pthread_mutex_lock(late);
+	stage = 1;
+	while (told == 0)
+		pthread_cond_wait(&news, late);
+	pthread_mutex_unlock(late);
+	return unused;
+}
+
+static void begin_to_wait(void)
+{
+	/* Zeroes are a mutex, which no call has made. */
+	late = calloc(1, sizeof *late);
+	pthread_create(&late_thread, NULL, wait_for_late_news, NULL);
+	wait_for(1);
+}
+
+static void tell_late(void)
+{
+	pthread_mutex_lock(late);
+	told = now();
+	pthread_cond_signal(&news);
+	hold(0, FIRST_HOLD);
+	pthread_mutex_unlock(late);
+	pthread_join(late_thread, NULL);
+	printf("{\"lock\":\"%p\"}\n", (void *)late);
 }
 
 /* The same memory as one lock after the other. */
@@ -575,6 +608,8 @@ int main(int argc, char **argv)
 	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
 	pthread_barrier_init(&gate, NULL, 4);
 	sem_init(&units, 0, 0);
+	if (strcmp(argv[1], "late") == 0)
+		begin_to_wait();
 	printf("{}\n");
 	for (int command; (command = getchar()) != EOF && command != 'q';) {
 		if (command != 'r')
@@ -595,6 +630,8 @@ int main(int argc, char **argv)
 			turns(turn_with_units, &units);
 		else if (strcmp(argv[1], "conditions") == 0)
 			turns(turn_with_news, &mutex);
+		else if (strcmp(argv[1], "late") == 0)
+			tell_late();
 		else if (strcmp(argv[1], "heap") == 0)
 			turns_in_heap(true);
 		else if (strcmp(argv[1], "copied") == 0)

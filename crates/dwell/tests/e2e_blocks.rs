@@ -581,6 +581,17 @@ fn a_mutex_taken_again_after_a_condition_in_musl() {
     mutexes_after_conditions_of("blocks-musl", false);
 }
 
+/// Who began to wait for a condition before the recording began wants its mutex again from a place that was not
+/// seen: no function of libc stands for it.
+#[test]
+#[ignore = "needs root"]
+fn a_mutex_taken_again_after_a_condition_from_before() {
+    let Run { tables, answer, .. } = turns_of("blocks", "late", 1);
+    let lock = contended(&tables, &answer);
+    assert_eq!(lock.wait.count, 1);
+    assert_eq!((lock.wanted_by, lock.name), (None, lock.address));
+}
+
 /// The same memory as one lock after the other: no hold and no wait of one is of another.
 fn reborn_locks_of(program: &str, names_owner: bool) {
     const ROUNDS: u64 = 30;

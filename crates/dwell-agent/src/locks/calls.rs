@@ -101,10 +101,12 @@ pub(super) unsafe extern "C" fn enter(
     // SAFETY: as above.
     is_contended |= unsafe { is_taken(state, operation, lock) };
     let is_retake = operation == Operation::Retake;
-    let caller = is_retake
-        .then(|| take_condition(state))
-        .flatten()
-        .unwrap_or(caller);
+    // What takes a mutex again is called inside of libc. Whose wait for a condition that ends is not known where the
+    // wait began before we came: then nobody is named.
+    let caller = match operation {
+        Operation::Retake => take_condition(state).unwrap_or(0),
+        _ => caller,
+    };
     let call = Noted {
         sp,
         key,
