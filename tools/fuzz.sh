@@ -19,13 +19,13 @@ seeds() {
     esac
 }
 
-# A program, a library, and where the library begins.
+# A program, a library, where the library begins, and level 1.
 merge_seed() {
     local size
     size=$(stat -c %s "$1")
     cat "$1" "$2"
     # shellcheck disable=SC2059 # the bytes are the format
-    printf "$(printf '\\x%02x' $((size & 255)) $((size >> 8 & 255)) $((size >> 16 & 255)) 0)"
+    printf "$(printf '\\x%02x' $((size & 255)) $((size >> 8 & 255)) $((size >> 16 & 255)) 0 1)"
 }
 
 for target_file in fuzz/fuzz_targets/*.rs; do

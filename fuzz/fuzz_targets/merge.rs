@@ -1,5 +1,6 @@
 //! Any bytes as a program and as the library that it needs: merged, or refused; what is given out has
-//! stood its own examination. The last four bytes tell where the library begins.
+//! stood its own examination. The last byte tells the level, the four before
+//! it where the library begins.
 #![no_main]
 
 use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
@@ -21,10 +22,13 @@ fn inputs(data: &[u8]) -> Option<Inputs> {
 }
 
 fuzz_target!(|data: &[u8]| {
+    let Some((&level, data)) = data.split_last() else {
+        return;
+    };
     let Some(inputs) = inputs(data) else {
         return;
     };
-    let options = Options::default();
+    let options = Options { direct: level & 1 == 1, ..Options::default() };
     let planned = plan(&inputs, &options);
     let Ok(built) = build(&inputs, &options) else {
         return;

@@ -27,7 +27,7 @@ mod values;
 pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
-pub use merge::{Built, build};
+pub use merge::{Built, Count, DirectCalls, build};
 pub use plan::{Library, Plan, RelocationCount, plan};
 
 use std::collections::{BTreeSet, HashMap};
@@ -59,4 +59,6 @@ pub struct Options {
     pub libs: Option<Vec<String>>,
     /// Paths of libraries that must stay, since something checks their files.
     pub keep: BTreeSet<String>,
+    /// Make calls between merged modules go to their targets at once (level 1).
+    pub direct: bool,
 }

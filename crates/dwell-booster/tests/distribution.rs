@@ -2,7 +2,7 @@
 //! of its program folders gets a verdict.
 mod common;
 
-use common::{Folder, inputs, merge, same};
+use common::{Folder, at_level, inputs, merge_with, same};
 use dwell_booster::{Options, Refusal, plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -75,14 +75,18 @@ const RUNS: &[(&str, &[&str])] = &[
 #[test]
 fn programs_do_the_same_when_merged() {
     let mut done = 0;
-    for (program, args) in RUNS {
+    let all = RUNS.iter().flat_map(|run| [(run, false), (run, true)]);
+    for ((program, args), direct) in all {
         let program = Path::new(program);
         if !program.exists() {
             continue;
         }
         let folder = Folder::new("same");
-        match merge(&folder, program) {
-            Ok((merged, _)) => {
+        match merge_with(&folder, program, &at_level(direct)) {
+            Ok((merged, built)) => {
+                if let Some(direct) = built.direct {
+                    println!("{}: {direct:?}", program.display());
+                }
                 let output = same(program, &merged, args);
                 let all = output.stdout.len() + output.stderr.len();
                 assert!(

@@ -2,8 +2,8 @@
 //! bytes changed where tables are, thousands of times. The dice are always the same.
 mod common;
 
-use common::{Folder, compile};
-use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
+use common::{Folder, at_level, compile};
+use dwell_booster::{Inputs, LoaderCache, build, collect, plan};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,7 +65,9 @@ fn damaged_files_are_refused_or_merged() {
     compile(&folder, "gcc -O1 -fno-pic -no-pie -o prog prog.c -L. -lv");
     let read = |name: &str| fs::read(folder.file(name)).expect("compiled");
     let (program, library) = (read("prog"), read("libv.so"));
-    build(&inputs(&program, &library), &Options::default()).expect("whole files can be merged");
+    for direct in [false, true] {
+        build(&inputs(&program, &library), &at_level(direct)).expect("whole files can be merged");
+    }
     let mut dice = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
@@ -78,8 +80,9 @@ fn damaged_files_are_refused_or_merged() {
         let part = tables(file)[dice.usize(..2)].clone();
         damage(&mut dice, &mut file[part]);
         let inputs = inputs(&program, &library);
-        let _ = plan(&inputs, &Options::default());
-        let end = match build(&inputs, &Options::default()) {
+        let options = at_level(dice.bool());
+        let _ = plan(&inputs, &options);
+        let end = match build(&inputs, &options) {
             Ok(_) => "merged",
             Err(refusal) => refusal.kind(),
         };

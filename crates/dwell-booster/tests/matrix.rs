@@ -5,8 +5,8 @@
 //! `{folder}` is where it was compiled.
 mod common;
 
-use common::{Folder, compile, merge_with, same};
-use dwell_booster::{Built, Options};
+use common::{Folder, at_level, compile, merge_with, same};
+use dwell_booster::Built;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,14 +39,14 @@ fn prepare(folder: &Folder, case: &str) -> Vec<Vec<String>> {
     runs
 }
 
-/// Merges every program of the case and compares it with itself; gives the output of the last.
+/// Merges every program of the case at every level and compares it with itself; gives the output of the last.
 fn check(case: &str) -> (String, Built) {
     let folder = Folder::new(case);
     let runs = prepare(&folder, case);
     let mut last = None;
-    for run in &runs {
+    for (run, direct) in runs.iter().flat_map(|run| [(run, false), (run, true)]) {
         let program = folder.file(&run[0]);
-        let (merged, built) = merge_with(&folder, &program, &Options::default())
+        let (merged, built) = merge_with(&folder, &program, &at_level(direct))
             .unwrap_or_else(|why| panic!("{case}: {} is refused: {why}", run[0]));
         let args: Vec<&str> = run[1..].iter().map(String::as_str).collect();
         let output = same(&program, &merged, &args);

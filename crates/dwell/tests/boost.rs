@@ -96,6 +96,25 @@ fn builds_a_program_that_needs_its_library_no_more() {
     );
 }
 
+/// At level 1 the program calls its library itself, and does the same.
+#[test]
+fn calls_are_direct_at_level_1() {
+    let made = Made::new();
+    let build = ["build", "./prog", "-o", "merged", "--level", "1", "--json"];
+    let output = run(&mut made.boost(&build));
+    assert!(output.status.success(), "{}", err(&output));
+    let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    let calls = &answer["direct"]["calls"];
+    assert!(calls["direct"].as_u64() >= Some(1), "{calls}");
+    let output = run(Command::new(made.path("merged")).arg("x"));
+    assert_eq!(
+        (out(&output).as_str(), output.status.code()),
+        ("x 1\n", Some(3))
+    );
+    let text = run(&mut made.boost(&["plan", "./prog", "--level", "1"]));
+    assert!(out(&text).contains("calls direct"), "{}", out(&text));
+}
+
 #[test]
 fn plans_with_measured_times() {
     let made = Made::new();
@@ -103,7 +122,8 @@ fn plans_with_measured_times() {
     assert!(output.status.success(), "{}", err(&output));
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     assert_eq!(answer["libraries"][0]["merged"], true);
-    assert_eq!(answer["techniques"][1]["built"], false);
+    assert_eq!(answer["techniques"][1]["built"], true);
+    assert_eq!(answer["techniques"][2]["built"], false);
     let ratio = answer["measured"]["ratio"].as_f64().expect("a ratio");
     assert!(ratio > 0.05 && ratio < 20.0, "{ratio}");
     let text = run(&mut made.boost(&["plan", "./prog"]));
@@ -122,7 +142,7 @@ fn refuses_by_name() {
     let build = ["build", "./prog", "-o", "merged"];
     let with = |more: &[&str]| refused(&[&build[..], more].concat());
     assert!(with(&["--mode", "static"]).contains("--mode static is not built yet"));
-    assert!(with(&["--level", "1"]).contains("--level 1 is not built yet"));
+    assert!(with(&["--level", "2"]).contains("--level 2 is not built yet"));
     assert!(with(&["--libs", "libz.so.1"]).contains("libsay.so"));
     // What tells the files apart is seen before the merged one gets its name.
     assert!(with(&["--test", "exe"]).contains("it is not used"));

@@ -6,6 +6,7 @@ use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::module::Module;
 use crate::u32_at;
+use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection as _};
 
 /// Call frame information of all modules, for a certain address.
 #[derive(Debug, Default)]
@@ -307,4 +308,36 @@ impl Cursor<'_> {
         }
         None
     }
+}
+
+/// What an entry of call frame information says that a move could spoil: first instruction, bytes of
+/// code, handler table, personality function.
+pub(crate) type Frame = (u64, u64, Option<gimli::Pointer>, Option<gimli::Pointer>);
+
+/// The entries of a module as gimli reads them, moved by `base`.
+pub(crate) fn frames(module: &Module<'_>, base: u64) -> Result<Vec<Frame>, String> {
+    let Some(block) = block(module).map_err(str::to_owned)? else {
+        return Ok(Vec::new());
+    };
+    let mut section = EhFrame::from(EndianSlice::new(block.bytes, LittleEndian));
+    section.set_address_size(8);
+    // The section is read where it will be, so that all distances lead to image addresses.
+    let bases = BaseAddresses::default().set_eh_frame(block.stated.wrapping_add(base));
+    let mut entries = section.entries(&bases);
+    let mut frames = Vec::new();
+    while let Some(entry) = entries.next().map_err(|e| e.to_string())? {
+        let CieOrFde::Fde(partial) = entry else {
+            continue;
+        };
+        let fde = partial
+            .parse(EhFrame::cie_from_offset)
+            .map_err(|e| e.to_string())?;
+        frames.push((
+            fde.initial_address(),
+            fde.len(),
+            fde.lsda(),
+            fde.personality(),
+        ));
+    }
+    Ok(frames)
 }

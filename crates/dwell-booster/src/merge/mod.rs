@@ -1,5 +1,6 @@
 //! Making the merged file.
 mod arrays;
+mod direct;
 mod dynamic;
 mod eh_frame;
 mod entry;
@@ -25,6 +26,8 @@ use crate::selection::select;
 use crate::values::Values;
 use crate::{Inputs, Options, Refusal};
 use arrays::Arrays;
+use direct::Direct;
+pub use direct::{Count, DirectCalls};
 use image::Image;
 use relocations::Relocations;
 use symbols::SymbolTables;
@@ -48,6 +51,8 @@ pub struct Built {
     pub relative: usize,
     /// Entries of call frame information that can be found.
     pub call_frames: usize,
+    /// What became of calls between modules; none when they were not asked to be direct.
+    pub direct: Option<DirectCalls>,
 }
 
 /// Everything the phases have found out, for the writers.
@@ -57,6 +62,16 @@ struct Merge<'a, 'data> {
     soname: String,
 }
 
+/// A file that is not yet examined, with what it was made of.
+struct Made<'a> {
+    image: Image,
+    values: Values,
+    symbols: SymbolTables<'a>,
+    direct: Direct,
+    left: Relocations,
+    call_frames: usize,
+}
+
 /// Makes the merged file of a program, examines it, and gives it out if nothing is wrong.
 pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let closure = Closure::of(inputs)?;
@@ -64,32 +79,13 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let program = &closure.modules[0];
     let unsupported = |why| Refusal::unsupported(&program.path, why);
     let layout = Layout::of(&closure, &verdicts).map_err(unsupported)?;
-    let mut values = Values::of(&closure, &layout)?;
     let merge = Merge {
         closure: &closure,
         layout: &layout,
         soname: format!("{}.boosted", program.name),
     };
-    let arrays = Arrays::of(&closure, &layout, &values);
-    let all_exports = exports::exports(&closure, &layout);
-    let versions = merge.versions(&values, &all_exports)?;
-    let writable = Writable::new(&merge, &arrays, &mut values);
-    let imports = values.imports.clone();
-    let symbols = SymbolTables::new(&imports, all_exports, &versions);
-    let left = Relocations::of(&values, &layout, &symbols, merge.packs_relocations());
-
-    let mut image = Image::of(&closure, &layout);
-    image.copy_variables(&values, &closure, &layout);
-    image.append(image::R | image::W, &writable.bytes);
-    image.append(image::R | image::X, &writable.code);
-    for &(place, word) in &left.words {
-        image.put_word(place, word);
-    }
-    let tables = Tables::new(&merge, &image, &symbols, &versions, &left)?;
-    let call_frames = tables.call_frames;
-    let symbolic = left.rela.len() - left.relative;
-    tables.finish(&merge, &mut image, &writable, &arrays);
-    verify::verify(&merge, &image, &values, &symbols)?;
+    let made = merge.make(options)?;
+    verify::verify(&merge, &made)?;
     let names = |merged: bool| {
         let all = closure.modules.iter().enumerate().skip(1);
         let of_kind = all.filter(|(i, _)| layout.bases[*i].is_some() == merged);
@@ -98,10 +94,101 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     Ok(Built {
         merged: names(true),
         kept: names(false),
-        exports: symbols.exports.len(),
-        symbolic,
-        relative: left.relative + left.packed,
-        call_frames,
-        bytes: image.bytes,
+        exports: made.symbols.exports.len(),
+        symbolic: made.left.rela.len() - made.left.relative,
+        relative: made.left.relative + made.left.packed,
+        call_frames: made.call_frames,
+        direct: options.direct.then_some(made.direct.report),
+        bytes: made.image.bytes,
     })
+}
+
+impl<'a> Merge<'a, '_> {
+    fn make(&self, options: &Options) -> Result<Made<'a>, Refusal> {
+        let (closure, layout) = (self.closure, self.layout);
+        let mut values = Values::of(closure, layout)?;
+        let arrays = Arrays::of(closure, layout, &values);
+        let all_exports = exports::exports(closure, layout);
+        let versions = self.versions(&values, &all_exports)?;
+        let writable = Writable::new(self, &arrays, &mut values);
+        let symbols = SymbolTables::new(values.imports.clone(), all_exports, &versions);
+        let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
+
+        let mut image = Image::of(closure, layout);
+        image.copy_variables(&values, closure, layout);
+        image.append(image::R | image::W, &writable.bytes);
+        image.append(image::R | image::X, &writable.code);
+        for &(place, word) in &left.words {
+            image.put_word(place, word);
+        }
+        let direct = match options.direct {
+            true => Direct::of(closure, layout, &values, &image)?,
+            false => Direct::default(),
+        };
+        direct.apply(&mut image);
+        let tables = Tables::new(self, &image, &symbols, &versions, &left)?;
+        let call_frames = tables.call_frames;
+        tables.finish(self, &mut image, &writable, &arrays);
+        Ok(Made {
+            image,
+            values,
+            symbols,
+            direct,
+            left,
+            call_frames,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LoaderCache, collect};
+
+    /// A real program: bash, with the library of terminals.
+    fn inputs() -> Inputs {
+        let read = |path: &str| std::fs::read(path).ok();
+        let cache = LoaderCache::parse(&read("/etc/ld.so.cache").unwrap_or_default());
+        let bash = read("/usr/bin/bash").expect("bash is installed");
+        collect("/usr/bin/bash", bash, &cache, read)
+    }
+
+    /// Whatever is done to a changed instruction is found: each of its bytes counts.
+    #[test]
+    fn sabotaged_calls_are_found() {
+        let inputs = inputs();
+        let options = Options {
+            direct: true,
+            ..Options::default()
+        };
+        let closure = Closure::of(&inputs).expect("bash can be read");
+        let verdicts = select(&closure, &options).expect("bash can be merged");
+        let layout = Layout::of(&closure, &verdicts).expect("bash can be laid out");
+        let merge = Merge {
+            closure: &closure,
+            layout: &layout,
+            soname: "bash.boosted".into(),
+        };
+        let mut made = merge.make(&options).expect("bash can be merged");
+        verify::verify(&merge, &made).expect("what is made is right");
+        let sites: Vec<direct::Site> = made.direct.sites.values().flatten().cloned().collect();
+        assert!(sites.len() > 100, "{}", sites.len());
+        for (number, site) in sites.iter().enumerate().step_by(sites.len() / 40) {
+            let at = (site.at - made.image.start) as usize + number % site.bytes.len();
+            made.image.bytes[at] ^= 4;
+            let found = verify::verify(&merge, &made);
+            assert!(
+                matches!(found, Err(Refusal::Check(_))),
+                "{:#x}: {:x?}, byte {}",
+                site.at,
+                site.bytes,
+                number % site.bytes.len()
+            );
+            made.image.bytes[at] ^= 4;
+        }
+        // A change that nobody noted is found by the comparison of all other bytes.
+        let (&function, _) = made.direct.sites.first_key_value().expect("a site");
+        made.direct.sites.remove(&function);
+        assert!(verify::verify(&merge, &made).is_err());
+    }
 }

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 /// The tables, as bytes.
 #[derive(Debug)]
 pub(crate) struct SymbolTables<'a> {
-    pub imports: &'a [Import],
+    pub imports: Vec<Import>,
     /// In the order of the table.
     pub exports: Vec<Export<'a>>,
     pub gnu_hash: Vec<u8>,
@@ -22,7 +22,7 @@ const ENTRY: usize = 24;
 impl<'a> SymbolTables<'a> {
     /// Orders the exports by their buckets and makes the hash and version tables.
     pub(crate) fn new(
-        imports: &'a [Import],
+        imports: Vec<Import>,
         mut exports: Vec<Export<'a>>,
         versions: &VersionTables,
     ) -> Self {
@@ -32,7 +32,7 @@ impl<'a> SymbolTables<'a> {
         let first = 1 + imports.len() as u32;
         let hashes: Vec<u32> = exports.iter().map(|e| elf::gnu_hash(e.name)).collect();
         let mut versym = 0u16.to_le_bytes().to_vec();
-        for import in imports {
+        for import in &imports {
             let version = import.version.as_ref();
             let index = version.map_or(1, |(name, file)| versions.index(name, Some(file.as_str())));
             versym.extend(index.to_le_bytes());
@@ -73,7 +73,7 @@ impl<'a> SymbolTables<'a> {
     /// The table itself. `section` gives the section that holds an image address.
     pub(crate) fn bytes(&self, strings: &mut Strings, section: impl Fn(u64) -> u16) -> Vec<u8> {
         let mut bytes = vec![0; ENTRY];
-        for import in self.imports {
+        for import in &self.imports {
             let name = strings.add(&import.name);
             let info = elf::STB_GLOBAL.0 << 4;
             push(&mut bytes, (name, info, 0), elf::SHN_UNDEF.0, (0, 0));

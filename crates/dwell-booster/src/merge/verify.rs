@@ -1,39 +1,36 @@
 //! Examines the finished file: it is read anew, by its own headers, and compared with what it is made
 //! of. A difference is a fault of this crate, and the file is not given out.
-use super::Merge;
-use super::eh_frame;
-use super::image::Image;
+use super::direct::{self, Direct};
+use super::eh_frame::{Frame, frames};
 use super::symbols::SymbolTables;
+use super::{Made, Merge};
 use crate::Refusal;
 use crate::module::{Module, Relocation, relocations};
 use crate::values::{Value, Values};
-use gimli::{BaseAddresses, CieOrFde, EhFrame, EndianSlice, LittleEndian, UnwindSection as _};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
-pub(crate) fn verify(
-    merge: &Merge<'_, '_>,
-    image: &Image,
-    values: &Values,
-    symbols: &SymbolTables<'_>,
-) -> Result<(), Refusal> {
-    let failed = |why: String| Err(Refusal::Check(why));
-    let merged = match Module::parse("the merged file", &image.bytes) {
-        Ok(module) => module,
-        Err(why) => return failed(why.to_string()),
-    };
-    if let Err(why) = same_bytes(merge, &merged, values)
+/// Examines the finished file.
+pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refusal> {
+    let merged = Module::parse("the merged file", &made.image.bytes);
+    let merged = merged.map_err(|why| Refusal::Check(why.to_string()))?;
+    let (values, direct) = (&made.values, &made.direct);
+    same_bytes(merge, &merged, values, direct)
         .and_then(|()| same_relocations(merge, &merged, values))
-        .and_then(|()| exports_are_found(&merged, symbols))
+        .and_then(|()| exports_are_found(&merged, &made.symbols))
         .and_then(|()| same_call_frames(merge, &merged))
-    {
-        return failed(why);
-    }
-    Ok(())
+        .and_then(|()| direct::verify(merge, &merged, direct))
+        .map_err(Refusal::Check)
 }
 
-/// Every byte of a module that is loaded and not relocated is what it was.
-fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, values: &Values) -> Result<(), String> {
+/// Every byte of a module that is loaded, not relocated and not of a changed instruction is what it was.
+fn same_bytes(
+    merge: &Merge<'_, '_>,
+    merged: &Module<'_>,
+    values: &Values,
+    direct: &Direct,
+) -> Result<(), String> {
     for (index, base) in merge.layout.merged() {
         let module = &merge.closure.modules[index];
         for s in module.segments.iter().filter(|s| !s.writable) {
@@ -46,9 +43,12 @@ fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, values: &Values) -> Re
             } else {
                 0
             };
-            let same = old
-                .zip(new)
-                .is_some_and(|(o, n)| o.get(skip..) == n.get(skip..));
+            let at = s.stated_address + base;
+            let same = old.zip(new).is_some_and(|(old, new)| {
+                let changed = direct.changed(at..at + len as u64);
+                let changed = changed.map(|c| (c.start - at) as usize..(c.end - at) as usize);
+                same_but_for(changed, skip, (old, new))
+            });
             if len > skip && !same {
                 return Err(format!(
                     "{}: bytes at {:#x} differ",
@@ -63,6 +63,21 @@ fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, values: &Values) -> Re
         }
     }
     Ok(())
+}
+
+/// Whether two files are the same from `skip` on, outside of the ranges, which are in order.
+fn same_but_for(
+    changed: impl Iterator<Item = Range<usize>>,
+    skip: usize,
+    (old, new): (&[u8], &[u8]),
+) -> bool {
+    let mut from = skip;
+    let end = std::iter::once(old.len()..old.len());
+    changed.chain(end).all(|range| {
+        let before = from..range.start.max(from);
+        from = range.end.max(from);
+        old.get(before.clone()) == new.get(before)
+    })
 }
 
 /// Every place holds what was resolved for it, by what the loader will find in the file.
@@ -141,9 +156,6 @@ fn exports_are_found(merged: &Module<'_>, symbols: &SymbolTables<'_>) -> Result<
     Ok(())
 }
 
-/// What an entry of call frame information says that a move could spoil.
-type Frame = (u64, u64, Option<gimli::Pointer>, Option<gimli::Pointer>);
-
 /// Every entry of every module is there, and the search table leads to it.
 fn same_call_frames(merge: &Merge<'_, '_>, merged: &Module<'_>) -> Result<(), String> {
     let mut wanted = BTreeSet::new();
@@ -167,32 +179,4 @@ fn key((start, len, table, personality): Frame) -> (u64, u64, Option<u64>, Optio
         gimli::Pointer::Indirect(at) => at << 1 | 1,
     };
     (start, len, table.map(address), personality.map(address))
-}
-
-/// The entries of a module as gimli reads them, moved by `base`.
-fn frames(module: &Module<'_>, base: u64) -> Result<Vec<Frame>, String> {
-    let Some(block) = eh_frame::block(module).map_err(str::to_owned)? else {
-        return Ok(Vec::new());
-    };
-    let mut section = EhFrame::from(EndianSlice::new(block.bytes, LittleEndian));
-    section.set_address_size(8);
-    // The section is read where it will be, so that all distances lead to image addresses.
-    let bases = BaseAddresses::default().set_eh_frame(block.stated.wrapping_add(base));
-    let mut entries = section.entries(&bases);
-    let mut frames = Vec::new();
-    while let Some(entry) = entries.next().map_err(|e| e.to_string())? {
-        let CieOrFde::Fde(partial) = entry else {
-            continue;
-        };
-        let fde = partial
-            .parse(EhFrame::cie_from_offset)
-            .map_err(|e| e.to_string())?;
-        frames.push((
-            fde.initial_address(),
-            fde.len(),
-            fde.lsda(),
-            fde.personality(),
-        ));
-    }
-    Ok(frames)
 }

@@ -41,11 +41,15 @@ pub fn inputs(program: &Path) -> Inputs {
     collect(path, data, &cache(), |p| fs::read(p).ok())
 }
 
-/// Merges `program` into the folder, under the program's own name.
-pub fn merge(folder: &Folder, program: &Path) -> Result<(PathBuf, Built), Refusal> {
-    merge_with(folder, program, &Options::default())
+/// What is wanted at level 0, or at level 1: direct calls.
+pub fn at_level(direct: bool) -> Options {
+    Options {
+        direct,
+        ..Options::default()
+    }
 }
 
+/// Merges `program` into the folder, under the program's own name.
 pub fn merge_with(
     folder: &Folder,
     program: &Path,

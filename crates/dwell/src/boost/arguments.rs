@@ -37,7 +37,7 @@ pub struct How {
     /// What becomes of the C library.
     #[arg(long, value_enum, default_value_t = Mode::StaticNolibc)]
     pub mode: Mode,
-    /// How far to go: 0 merges, 1 also makes calls between libraries direct, 2 gives it one address per
+    /// How far to go: 0 merges, 1 also makes calls between merged files direct, 2 gives it one address per
     /// boot, 3 a loader that remembers the processor's answers, 4 moves hot functions together.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub level: u8,
@@ -67,8 +67,8 @@ impl How {
             "--mode static is not built yet: use --mode static-nolibc"
         );
         anyhow::ensure!(
-            self.level == 0,
-            "--level {} is not built yet: use --level 0",
+            self.level <= 1,
+            "--level {} is not built yet: use --level 1",
             self.level
         );
         Ok(())

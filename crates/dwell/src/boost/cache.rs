@@ -81,7 +81,7 @@ fn renew(folder: &Path, stock: &Path, how: &How) -> anyhow::Result<Made> {
         Stamp::of(&own),
     ];
     let before = std::time::SystemTime::now();
-    let subject = Subject::read(stock.as_os_str(), &how.libs);
+    let subject = Subject::read(stock.as_os_str(), how);
     if let Ok(subject) = &subject {
         let libraries = subject.inputs.files.iter().skip(1);
         files.extend(libraries.map(|(path, _)| Stamp::of(Path::new(path))));

@@ -1,6 +1,7 @@
 //! `dwell boost`: a program merged with its libraries, tried out before it is used.
 mod arguments;
 mod cache;
+mod calls;
 mod environment;
 mod output;
 mod plan;
@@ -52,7 +53,7 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
 
 fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
     args.how.check()?;
-    let subject = Subject::read(&args.program, &args.how.libs)?;
+    let subject = Subject::read(&args.program, &args.how)?;
     subject.check_output(&args.output)?;
     let tried = make(&subject, &args.output, &args.how.probes())?;
     let Tried { built, file, .. } = tried;
@@ -69,6 +70,7 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
             "relocations": { "symbolic": built.symbolic, "relative": built.relative },
             "exports": built.exports,
             "call_frames": built.call_frames,
+            "direct": built.direct.as_ref().map(calls::calls_json),
             "tried": plan::verdicts_json(&tried.verdicts),
         });
         writeln!(to, "{}", serde_json::to_string_pretty(&answer)?)?;
@@ -83,6 +85,9 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
             built.bytes.len() / 1024,
             plan::tried_with(&tried.verdicts),
         )?;
+        if let Some(direct) = &built.direct {
+            writeln!(to, "{}", calls::calls_text(direct))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

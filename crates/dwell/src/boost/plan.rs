@@ -1,5 +1,6 @@
 //! `dwell boost plan`: what boosting would do to a program, and what it would gain.
 use super::arguments::PlanArgs;
+use super::calls::{calls_json, calls_text};
 use super::subject::Subject;
 use super::trial::{self, Probe, Times, Verdict};
 use super::{Tried, make};
@@ -44,7 +45,7 @@ struct Answer {
 }
 
 fn examine(args: &PlanArgs) -> anyhow::Result<Answer> {
-    let subject = Subject::read(&args.program, &args.how.libs)?;
+    let subject = Subject::read(&args.program, &args.how)?;
     let plan = dwell_booster::plan(&subject.inputs, &subject.options)?;
     let scratch = trial::scratch()?;
     // Under its own name: some programs do what they are called.
@@ -83,10 +84,15 @@ impl Answer {
             ),
             (
                 "direct calls (level 1)",
-                false,
-                format!(
-                    "{} of {} PLT slots lead into the merged file",
-                    plan.plt_slots_inside, plan.plt_slots
+                true,
+                self.tried.built.direct.as_ref().map_or_else(
+                    || {
+                        format!(
+                            "{} of {} PLT slots lead into the merged file",
+                            plan.plt_slots_inside, plan.plt_slots
+                        )
+                    },
+                    calls_text,
                 ),
             ),
             (
@@ -176,6 +182,7 @@ impl Answer {
             "plt_slots": plan.plt_slots,
             "plt_slots_inside": plan.plt_slots_inside,
             "techniques": techniques.collect::<Vec<_>>(),
+            "direct": built.direct.as_ref().map(calls_json),
             "tried": verdicts_json(&self.tried.verdicts),
             "measured": {
                 "args": self.timed.text(),

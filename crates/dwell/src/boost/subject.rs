@@ -1,4 +1,5 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
+use super::arguments::How;
 use anyhow::Context;
 use dwell_booster::{Inputs, LoaderCache, Options, Refusal, collect};
 use std::collections::BTreeSet;
@@ -21,7 +22,8 @@ pub struct Subject {
 
 impl Subject {
     /// Finds and reads a program; refuses those that gain rights when they are run.
-    pub fn read(name: &OsStr, libs: &[String]) -> anyhow::Result<Self> {
+    pub fn read(name: &OsStr, how: &How) -> anyhow::Result<Self> {
+        let libs = &how.libs;
         let path = find(name)?;
         check_privileges(&path)?;
         let text = path.to_str().with_context(|| {
@@ -36,8 +38,9 @@ impl Subject {
         let libraries = inputs.files.iter().skip(1).map(|(path, _)| path);
         let checked: BTreeSet<String> = libraries.filter(|p| has_checksum(p)).cloned().collect();
         let options = Options {
-            libs: (!libs.is_empty()).then(|| libs.to_vec()),
+            libs: (!libs.is_empty()).then(|| libs.clone()),
             keep: checked,
+            direct: how.level >= 1,
         };
         check_names(libs, &inputs)?;
         Ok(Subject {

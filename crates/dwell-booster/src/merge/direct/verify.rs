@@ -1,0 +1,121 @@
+//! Examines the changed instructions of the finished file: each is decoded again, where its function's
+//! instructions lead to it, and must do what the old one does with what the file gives its place.
+use super::Direct;
+use super::code::{Form, STUB, form, reference, stub_place};
+use crate::merge::Merge;
+use crate::module::Module;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
+use std::collections::BTreeMap;
+
+/// Checks all of them.
+pub(crate) fn verify(
+    merge: &Merge<'_, '_>,
+    merged: &Module<'_>,
+    direct: &Direct,
+) -> Result<(), String> {
+    for (&(at, len), sites) in &direct.sites {
+        let damaged = || format!("the function at {at:#x} cannot be read");
+        let (index, base) = module_of(merge, at).ok_or_else(damaged)?;
+        let module = &merge.closure.modules[index];
+        let stated = at - base;
+        let old = module.elf.bytes_at(stated, len as usize);
+        let new = merged.elf.bytes_at(at, len as usize);
+        let (old, new) = old.zip(new).ok_or_else(damaged)?;
+        let pair = Pair { merge, merged };
+        let (before, after) = (decode(old, at), decode(new, at));
+        for site in sites {
+            let place = site.at - at;
+            let range = place as usize..place as usize + site.bytes.len();
+            let held = before.get(&site.at).zip(after.get(&site.at));
+            let right = held.is_some_and(|(before, after)| {
+                pair.same_meaning(site.at, &old[range.clone()], (before, after))
+            });
+            if !right {
+                return Err(format!("the call at {:#x} does not lead on", site.at));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The module whose code is at an image address, and its base.
+fn module_of(merge: &Merge<'_, '_>, at: u64) -> Option<(usize, u64)> {
+    merge.layout.merged().find(|&(index, base)| {
+        let module = &merge.closure.modules[index];
+        (module.start() + base..module.end() + base).contains(&at)
+    })
+}
+
+/// A function's instructions by address.
+fn decode(bytes: &[u8], at: u64) -> BTreeMap<u64, Instruction> {
+    let decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
+    decoder.into_iter().map(|i| (i.ip(), i)).collect()
+}
+
+/// The modules as they were, and the finished file.
+struct Pair<'a, 'data> {
+    merge: &'a Merge<'a, 'data>,
+    merged: &'a Module<'data>,
+}
+
+impl Pair<'_, '_> {
+    /// Whether the new instruction does what the old one did, given what the finished file has for places.
+    fn same_meaning(
+        &self,
+        at: u64,
+        bytes: &[u8],
+        (old, new): (&Instruction, &Instruction),
+    ) -> bool {
+        let Some(form) = form(bytes).filter(|_| old.len() == bytes.len()) else {
+            return false;
+        };
+        let reference = reference(at, bytes);
+        let code = match form {
+            Form::Branch => old.code(),
+            Form::Call => Code::Call_rel32_64,
+            Form::Jump => Code::Jmp_rel32_64,
+            Form::Load => Code::Lea_r64_m,
+        };
+        // A jump that replaces one through a place is a byte shorter.
+        let len = old.len() - usize::from(form == Form::Jump);
+        if new.code() != code || new.len() != len {
+            return false;
+        }
+        // What is left of it is a nop, so that whoever reads on is not misled.
+        if form == Form::Jump && self.merged.elf.bytes_at(at + 5, 1) != Some(&[0x90]) {
+            return false;
+        }
+        match form {
+            Form::Branch => {
+                let place = self.stub(reference);
+                place.is_some_and(|p| self.leads(p, new.near_branch_target()))
+            }
+            Form::Call | Form::Jump => self.leads(reference, new.near_branch_target()),
+            Form::Load => {
+                new.op0_register() == old.op0_register()
+                    && new.is_ip_rel_memory_operand()
+                    && new.ip_rel_memory_address() == self.merged.word(reference)
+            }
+        }
+    }
+
+    /// Whether a jump through the place arrives at the target, perhaps by stubs.
+    fn leads(&self, place: u64, target: u64) -> bool {
+        let mut at = self.merged.word(place);
+        for _ in 0..super::MAX_HOPS {
+            match self.stub(at) {
+                Some(place) if at != target => at = self.merged.word(place),
+                _ => break,
+            }
+        }
+        at == target && at != 0
+    }
+
+    /// The place that a stub jumps through, by the file that the stub is from.
+    fn stub(&self, at: u64) -> Option<u64> {
+        let (index, base) = module_of(self.merge, at)?;
+        let module = &self.merge.closure.modules[index];
+        let bytes = module.elf.bytes_from(at - base)?;
+        stub_place(at, &bytes[..bytes.len().min(STUB as usize)])
+    }
+}
