@@ -262,7 +262,10 @@ pub struct DoctorArgs {
 
 /// `dwell bench`.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct BenchArgs {
+    #[command(subcommand)]
+    pub what: Option<BenchWhat>,
     /// Rounds; each gives one pair per workload and tool.
     #[arg(long, default_value_t = 5)]
     pub rounds: usize,
@@ -285,6 +288,24 @@ pub struct BenchArgs {
     /// The folder with dwell's small test programs.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,
+    /// Write the figures to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// What else can be measured.
+#[derive(Subcommand, Debug)]
+pub enum BenchWhat {
+    /// Measure what `dwell boost` gains: programs as they are and merged at each level, run in turns.
+    Boost(BenchBoostArgs),
+}
+
+/// `dwell bench boost`.
+#[derive(Args, Debug)]
+pub struct BenchBoostArgs {
+    /// Rounds of starts; loops and memory have an eighth of them, 5 at least.
+    #[arg(long, default_value_t = 41)]
+    pub rounds: usize,
     /// Write the figures to this file, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -5,6 +5,7 @@
 //! without one directly before and after it, and the median of these ratios over all rounds is
 //! reported with a bootstrap interval. The same is done with runs without a tool (A/A): what that
 //! shows is noise, and no smaller effect can be seen.
+pub mod boost;
 mod handover;
 pub mod probes;
 mod process;

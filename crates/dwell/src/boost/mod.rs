@@ -12,7 +12,7 @@ mod trial;
 pub use arguments::BoostArgs;
 
 use anyhow::Context;
-use arguments::{Action, BuildArgs};
+use arguments::{Action, BuildArgs, How, Mode};
 use dwell_booster::{Built, build};
 use output::Pending;
 use std::ffi::OsStr;
@@ -49,6 +49,20 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
         file,
         verdicts,
     })
+}
+
+/// Merges a program at a level into a file, tried out with the arguments; for measuring.
+pub fn merged(stock: &Path, level: u8, to: &Path, probe: &str) -> anyhow::Result<()> {
+    let how = How {
+        mode: Mode::StaticNolibc,
+        level,
+        libs: Vec::new(),
+        test: vec![probe.to_owned()],
+    };
+    let subject = Subject::read(stock.as_os_str(), &how)?;
+    let tried = make(&subject, to, &how.probes())?;
+    let written = tried.file.commit(to);
+    written.with_context(|| format!("writing {}", to.display()))
 }
 
 fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {

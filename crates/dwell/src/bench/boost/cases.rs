@@ -1,0 +1,130 @@
+//! What is run, and what is wanted of it.
+use serde::Serialize;
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// From start to end of a run that does next to nothing, ns.
+    Start,
+    /// From start to end of a run that computes, ns.
+    Loop,
+    /// Memory of a waiting process that it has for itself and has written to, bytes.
+    Memory,
+}
+
+/// A program with its arguments.
+#[derive(Debug)]
+pub struct Case {
+    pub kind: Kind,
+    pub program: &'static str,
+    pub args: &'static [&'static str],
+    /// What it is tried out with before it is measured.
+    pub probe: &'static str,
+    /// Most that boosted ÷ stock may be at level 1, where there is a goal of its own.
+    goal: Option<f64>,
+}
+
+/// No program may become slower than this, and none may need more memory than stock.
+const WORST: f64 = 1.02;
+
+impl Case {
+    /// As it is typed.
+    pub fn title(&self) -> String {
+        let what = match self.kind {
+            Kind::Start => "",
+            Kind::Loop => "loop: ",
+            Kind::Memory => "memory: ",
+        };
+        format!("{what}{} {}", self.program, self.args.join(" "))
+    }
+
+    /// Most that boosted ÷ stock may be at a level.
+    pub fn limit(&self, level: u8) -> Option<f64> {
+        match self.kind {
+            Kind::Memory => Some(1.0),
+            _ => Some(self.goal.filter(|_| level >= 1).unwrap_or(WORST)),
+        }
+    }
+}
+
+const fn start(program: &'static str, args: &'static [&'static str], goal: Option<f64>) -> Case {
+    Case {
+        kind: Kind::Start,
+        program,
+        args,
+        probe: "--version",
+        goal,
+    }
+}
+
+const fn work(program: &'static str, args: &'static [&'static str]) -> Case {
+    Case {
+        kind: Kind::Loop,
+        program,
+        args,
+        probe: "--version",
+        goal: Some(0.95),
+    }
+}
+
+/// A program that waits for its input, which does not come.
+const fn waiting(program: &'static str, args: &'static [&'static str]) -> Case {
+    Case {
+        kind: Kind::Memory,
+        program,
+        args,
+        probe: "--version",
+        goal: None,
+    }
+}
+
+/// All that is measured.
+pub const ALL: &[Case] = &[
+    start("bash", &["-c", ":"], Some(0.85)),
+    start("git", &["--version"], Some(0.85)),
+    start("ls", &["/"], Some(0.85)),
+    start("sqlite3", &[":memory:", "select 1"], None),
+    start("python3", &["-c", "pass"], None),
+    start("perl", &["-e", "1"], None),
+    start("curl", &["--version"], None),
+    Case {
+        probe: "version",
+        ..start("openssl", &["version"], None)
+    },
+    start("gdb", &["--version"], None),
+    start("cmake", &["--version"], None),
+    start("clang-19", &["--version"], Some(0.55)),
+    work(
+        "bash",
+        &[
+            "-c",
+            "for ((i = 0; i < 150000; i++)); do x=${i%5}; [[ $x == 7 ]] && :; done",
+        ],
+    ),
+    work(
+        "sqlite3",
+        &[
+            ":memory:",
+            "with recursive t(i) as (select 1 union all select i + 1 from t where i < 400000) \
+             select count(*), sum(length(hex(i))), max(i % 977) from t",
+        ],
+    ),
+    waiting("bash", &["-c", "read x"]),
+    waiting("sqlite3", &[":memory:"]),
+    waiting("python3", &["-c", "input()"]),
+    waiting("perl", &["-e", "<STDIN>"]),
+    waiting("gdb", &["-nx", "-q"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn goals_are_those_of_level_1() {
+        let bash = &ALL[0];
+        assert_eq!((bash.limit(0), bash.limit(1)), (Some(1.02), Some(0.85)));
+        assert_eq!(waiting("bash", &[]).limit(0), Some(1.0));
+    }
+}

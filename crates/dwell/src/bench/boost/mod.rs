@@ -1,0 +1,171 @@
+//! What boosting gains: programs as they are and merged at each level, run in turns.
+//!
+//! As everywhere here: stock, boosted, stock, boosted, …; each boosted run is divided by the mean of its
+//! two neighbours, and the median of these ratios is given. Stock against stock shows the noise.
+mod cases;
+mod memory;
+mod report;
+
+pub use report::BoostReport;
+
+use super::process::scratch;
+use super::statistics::{estimate, median, pair};
+use crate::boost::merged;
+use anyhow::{Context, Result, ensure};
+use cases::{Case, Kind};
+use report::{Figure, Row};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// The levels that are measured.
+const LEVELS: [u8; 2] = [0, 1];
+/// Loops run this many times less often than starts, which are short.
+const LOOPS_LESS_OFTEN: usize = 8;
+/// Fewest rounds of a loop.
+const LOOP_ROUNDS: usize = 5;
+
+/// Measures everything, `rounds` times. What is not installed or cannot be boosted is left out.
+pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
+    ensure!(rounds > 0, "at least one round is needed");
+    let mut report = BoostReport::new(rounds);
+    for case in cases::ALL {
+        progress(&case.title());
+        match measure(case, rounds) {
+            Ok(row) => report.rows.push(row),
+            Err(why) => report.leave_out(&case.title(), &format!("{why:#}")),
+        }
+    }
+    Ok(report)
+}
+
+/// A program as it is, or merged.
+struct Variant {
+    /// None: as it is.
+    level: Option<u8>,
+    file: PathBuf,
+}
+
+fn measure(case: &Case, rounds: usize) -> Result<Row> {
+    let scratch = scratch()?;
+    let stock = super::programs::find(&[case.program]).context("it is not installed")?;
+    let stock = std::fs::canonicalize(stock)?;
+    let mut variants = vec![Variant {
+        level: None,
+        file: stock.clone(),
+    }];
+    for level in LEVELS {
+        let folder = scratch.path().join(level.to_string());
+        std::fs::create_dir(&folder)?;
+        let file = folder.join(stock.file_name().context("a program has a name")?);
+        merged(&stock, level, &file, case.probe)?;
+        variants.push(Variant {
+            level: Some(level),
+            file,
+        });
+    }
+    let once = |file: &Path| match case.kind {
+        Kind::Memory => memory::private_dirty(file, &stock, case),
+        _ => time(file, &stock, case, scratch.path()),
+    };
+    let rounds = match case.kind {
+        Kind::Start => rounds,
+        Kind::Loop | Kind::Memory => (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
+    };
+    interleave(case, &variants, rounds, once)
+}
+
+/// All variants in turns, the first one between all.
+fn interleave(
+    case: &Case,
+    variants: &[Variant],
+    rounds: usize,
+    mut once: impl FnMut(&Path) -> Result<f64>,
+) -> Result<Row> {
+    let stock = &variants[0].file;
+    once(stock)?;
+    let mut before = once(stock)?;
+    let mut alone = vec![before];
+    let mut triples = vec![Vec::new(); variants.len()];
+    for _ in 0..rounds {
+        for (variant, triples) in variants.iter().zip(&mut triples) {
+            let with = once(&variant.file)?;
+            let after = once(stock)?;
+            triples.push((before, with, after));
+            alone.push(after);
+            before = after;
+        }
+    }
+    let figures = variants.iter().zip(&triples).map(|(variant, triples)| {
+        let with: Vec<f64> = triples.iter().map(|t| t.1).collect();
+        Figure {
+            level: variant.level,
+            value: median(&with),
+            ratio: estimate(&pair(triples).ratios),
+            limit: variant.level.and_then(|level| case.limit(level)),
+        }
+    });
+    Ok(Row {
+        kind: case.kind,
+        program: case.program,
+        args: case.args.join(" "),
+        stock: median(&alone),
+        figures: figures.collect(),
+    })
+}
+
+/// Wall-clock time from the start of a run to its end, ns.
+fn time(file: &Path, name: &Path, case: &Case, folder: &Path) -> Result<f64> {
+    let mut command = command(file, name, case);
+    command
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let start = Instant::now();
+    let status = command.spawn()?.wait()?;
+    let time = start.elapsed().as_nanos() as f64;
+    ensure!(
+        status.success(),
+        "{} {}: {status}",
+        file.display(),
+        case.args.join(" ")
+    );
+    Ok(time)
+}
+
+/// The file under the stock program's name.
+fn command(file: &Path, name: &Path, case: &Case) -> Command {
+    use std::os::unix::process::CommandExt;
+    let mut command = Command::new(file);
+    command.arg0(name).args(case.args).env("LC_ALL", "C.UTF-8");
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a real program: there are figures for each level, and noise.
+    #[test]
+    fn bash_is_measured_at_each_level() {
+        let case = cases::ALL.iter().find(|c| c.program == "bash");
+        let row = measure(case.expect("a case"), 2).expect("bash can be boosted");
+        let levels: Vec<_> = row.figures.iter().map(|f| f.level).collect();
+        assert_eq!(levels, [None, Some(0), Some(1)]);
+        assert!(
+            row.figures
+                .iter()
+                .all(|f| f.value > 0.0 && f.ratio.median > 0.05)
+        );
+    }
+
+    #[test]
+    fn memory_of_a_waiting_program_is_read() {
+        let of_memory = |c: &&Case| c.kind == Kind::Memory && c.program == "bash";
+        let case = cases::ALL.iter().find(of_memory).expect("a case");
+        let bash = std::fs::canonicalize("/bin/bash").expect("bash");
+        let bytes = memory::private_dirty(&bash, &bash, case).expect("it waits");
+        assert!(bytes > 4096.0 && bytes % 1024.0 == 0.0, "{bytes}");
+    }
+}
