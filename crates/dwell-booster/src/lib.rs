@@ -59,6 +59,8 @@ pub struct Options {
     pub libs: Option<Vec<String>>,
     /// Paths of libraries that must stay, since something checks their files.
     pub keep: BTreeSet<String>,
+    /// Merge the C library, too (mode `static`); its loader stays.
+    pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).
     pub direct: bool,
 }

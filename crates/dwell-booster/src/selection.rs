@@ -18,12 +18,17 @@ impl Verdict {
     }
 }
 
+/// What the C library is called; a merged one answers to this name.
+pub(crate) const LIBC: &str = "libc.so.6";
+/// The loader, which stays in any case.
+const LOADER: &str = "ld-linux-x86-64.so.2";
+
 /// glibc's own libraries, which belong to its loader and to each other.
 const GLIBC: [&str; 14] = [
-    "ld-linux-x86-64.so.2",
+    LOADER,
     "libBrokenLocale.so.1",
     "libanl.so.1",
-    "libc.so.6",
+    LIBC,
     "libc_malloc_debug.so.0",
     "libdl.so.2",
     "libm.so.6",
@@ -55,11 +60,20 @@ const KNOWN: [u32; 11] = [
 pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Verdict>, Refusal> {
     let program = &closure.modules[0];
     check_program(closure)?;
+    if options.libc {
+        check_libc(closure)?;
+    }
     let mut verdicts = vec![Verdict::Merged];
     for index in 1..closure.modules.len() {
         verdicts.push(verdict(closure, index, options));
     }
     keep_what_kept_ones_need(closure, &mut verdicts);
+    if options.libc && !merges(closure, &verdicts, LIBC) {
+        return Err(Refusal::unsupported(
+            &program.path,
+            "its C library cannot be merged: use --mode static-nolibc",
+        ));
+    }
     if verdicts.iter().filter(|v| v.is_merged()).count() < 2 {
         return Err(Refusal::Nothing {
             path: program.path.clone(),
@@ -99,6 +113,40 @@ fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// Whether the library of that name is merged.
+fn merges(closure: &Closure<'_>, verdicts: &[Verdict], name: &str) -> bool {
+    let mut all = closure.modules.iter().zip(verdicts);
+    all.any(|(m, v)| m.name == name && v.is_merged())
+}
+
+/// The version of glibc whose loader was seen to take a merged C library for the real one, as its banner says.
+const KNOWN_LIBC: &[u8] = b"release version 2.36.";
+
+/// Refuses programs and C libraries of which it is not known how they find each other.
+fn check_libc(closure: &Closure<'_>) -> Result<(), Refusal> {
+    let program = &closure.modules[0];
+    let refuse = |why: &str| Err(Refusal::unsupported(&program.path, why));
+    let mut symbols = program.symbols.iter();
+    let begins = symbols.find(|(_, s)| s.name == b"__libc_start_main");
+    let version = begins.and_then(|(index, _)| program.versions.of(index));
+    if version.is_none_or(|v| v.name != "GLIBC_2.34") {
+        return refuse(
+            "it was linked for a glibc before 2.34 and calls its constructors itself: \
+             use --mode static-nolibc",
+        );
+    }
+    let Some(libc) = closure.modules.iter().find(|m| m.name == LIBC) else {
+        return refuse("it does not use glibc: use --mode static-nolibc");
+    };
+    let mut windows = libc.elf.data().windows(KNOWN_LIBC.len());
+    if !windows.any(|w| w == KNOWN_LIBC) {
+        return refuse(
+            "merging the C library is known to work with glibc 2.36: use --mode static-nolibc",
+        );
+    }
+    Ok(())
+}
+
 /// Whether it is one of glibc's own libraries.
 pub(crate) fn is_of_glibc(module: &Module<'_>) -> bool {
     GLIBC.contains(&module.name.as_str()) || module.name.starts_with("libnss_")
@@ -106,7 +154,7 @@ pub(crate) fn is_of_glibc(module: &Module<'_>) -> bool {
 
 fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
     let module = &closure.modules[index];
-    if is_of_glibc(module) {
+    if is_of_glibc(module) && (!options.libc || module.name == LOADER) {
         return Verdict::Kept("part of glibc".into());
     }
     if module.name == "libgcc_s.so.1" {
@@ -115,6 +163,7 @@ fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
     }
     if let Some(wanted) = &options.libs
         && !wanted.contains(&module.name)
+        && module.name != LIBC
     {
         return Verdict::Kept("not among --libs".into());
     }
@@ -180,7 +229,9 @@ fn keep_what_kept_ones_need(closure: &Closure<'_>, verdicts: &mut [Verdict]) {
     let mut open = kept(verdicts);
     while let Some(index) = open.pop() {
         for &need in &closure.needs[index] {
-            if need != 0 && verdicts[need].is_merged() {
+            // The loader takes the merged file for the C library, whoever needs it.
+            let answered = closure.modules[need].name == LIBC;
+            if need != 0 && !answered && verdicts[need].is_merged() {
                 let who = &closure.modules[index].name;
                 verdicts[need] = Verdict::Kept(format!("needed by {who}, which stays"));
                 open.push(need);

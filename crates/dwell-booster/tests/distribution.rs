@@ -2,7 +2,7 @@
 //! of its program folders gets a verdict.
 mod common;
 
-use common::{Folder, at_level, inputs, merge_with, same};
+use common::{Folder, at_level, inputs, merge_with, same, with_libc};
 use dwell_booster::{Options, Refusal, plan};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -75,14 +75,18 @@ const RUNS: &[(&str, &[&str])] = &[
 #[test]
 fn programs_do_the_same_when_merged() {
     let mut done = 0;
-    let all = RUNS.iter().flat_map(|run| [(run, false), (run, true)]);
-    for ((program, args), direct) in all {
+    let ways = [at_level(false), at_level(true), with_libc()];
+    let all = RUNS
+        .iter()
+        .flat_map(|run| ways.iter().map(move |w| (run, w)));
+    let mut with_libc = 0;
+    for ((program, args), way) in all {
         let program = Path::new(program);
         if !program.exists() {
             continue;
         }
         let folder = Folder::new("same");
-        match merge_with(&folder, program, &at_level(direct)) {
+        match merge_with(&folder, program, way) {
             Ok((merged, built)) => {
                 if let Some(direct) = built.direct {
                     println!("{}: {direct:?}", program.display());
@@ -95,12 +99,15 @@ fn programs_do_the_same_when_merged() {
                     program.display()
                 );
                 done += 1;
+                with_libc += usize::from(way.libc);
             }
             Err(Refusal::Nothing { .. }) => {}
+            Err(why @ Refusal::Unsupported { .. }) if way.libc => println!("{why}"),
             Err(why) => panic!("{}: {why}", program.display()),
         }
     }
     assert!(done >= 3, "only {done} programs could be tried");
+    println!("{with_libc} with the C library");
 }
 
 /// What `ldd` says: the loader's own search. Library and path.

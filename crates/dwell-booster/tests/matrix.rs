@@ -5,10 +5,11 @@
 //! `{folder}` is where it was compiled.
 mod common;
 
-use common::{Folder, at_level, compile, merge_with, same};
-use dwell_booster::Built;
+use common::{Folder, at_level, compile, merge_with, same, with_libc};
+use dwell_booster::{Built, Refusal};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Compiles a case into the folder; gives the runs.
 fn prepare(folder: &Folder, case: &str) -> Vec<Vec<String>> {
@@ -39,15 +40,31 @@ fn prepare(folder: &Folder, case: &str) -> Vec<Vec<String>> {
     runs
 }
 
-/// Merges every program of the case at every level and compares it with itself; gives the output of the last.
+/// Whether the case can be merged with the C library.
+fn with_libc_expected(case: &str) -> bool {
+    let version = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let version = version.expect("getconf runs").stdout;
+    version.starts_with(b"glibc 2.36") && case != "old"
+}
+
+/// Merges every program of the case in every way and compares it with itself; gives the output of the last.
+/// With the C library it may be refused: an old program is, and all are with another glibc.
 fn check(case: &str) -> (String, Built) {
     let folder = Folder::new(case);
     let runs = prepare(&folder, case);
     let mut last = None;
-    for (run, direct) in runs.iter().flat_map(|run| [(run, false), (run, true)]) {
+    let ways = [with_libc(), at_level(false), at_level(true)];
+    for (run, way) in runs
+        .iter()
+        .flat_map(|run| ways.iter().map(move |w| (run, w)))
+    {
         let program = folder.file(&run[0]);
-        let (merged, built) = merge_with(&folder, &program, &at_level(direct))
-            .unwrap_or_else(|why| panic!("{case}: {} is refused: {why}", run[0]));
+        let (merged, built) = match merge_with(&folder, &program, way) {
+            Ok(made) => made,
+            Err(Refusal::Unsupported { .. }) if way.libc && !with_libc_expected(case) => continue,
+            Err(why) => panic!("{case}: {} is refused: {why}", run[0]),
+        };
+        assert_eq!(built.merged.iter().any(|m| m == "libc.so.6"), way.libc);
         let args: Vec<&str> = run[1..].iter().map(String::as_str).collect();
         let output = same(&program, &merged, &args);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -129,6 +146,14 @@ fn fork_exec_and_signals() {
 fn stacks_can_be_walked_and_named() {
     let (text, _) = check("backtraces");
     assert!(text.contains("deeper") && text.contains("main"), "{text}");
+}
+
+/// What the C library does by itself is done when it is merged, too.
+#[test]
+fn services_of_the_c_library() {
+    let (text, _) = check("services");
+    assert!(text.starts_with("early: 1 1 1 C.UTF-8"), "{text}");
+    assert!(text.contains("grüß 0 0"), "{text}");
 }
 
 #[test]

@@ -2,12 +2,16 @@
 use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::module::{Array, Module};
+use crate::selection::LIBC;
 use crate::values::{Value, Values};
 
 /// Functions to call, by what their places hold.
 #[derive(Debug, Default)]
 pub(crate) struct Arrays {
-    /// The libraries' constructors, in calling order. The program's own are called from where they are.
+    /// The C library's constructors, when it is merged, and then the program's functions that are called
+    /// before all constructors. Empty when the C library stays: the program's are called from where they are.
+    pub preinit: Vec<Value>,
+    /// The other libraries' constructors, in calling order. The program's own are called from where they are.
     pub init: Vec<Value>,
     /// All destructors, in the order of `DT_FINI_ARRAY`, which is called from its end.
     pub fini: Vec<Value>,
@@ -22,15 +26,28 @@ impl Arrays {
         for &(index, base) in &merged {
             let module = &closure.modules[index];
             let d = &module.dynamic;
-            if index != 0 {
-                let init = functions(module, base, (d.init, d.init_array), values);
+            let init = functions(module, base, (d.init, d.init_array), values);
+            if module.name == LIBC {
+                // The loader gives these the environment, before libraries that stay use it.
+                arrays.preinit.extend(init);
+            } else if index != 0 {
                 arrays.init.extend(init);
             }
             arrays
                 .fini
                 .extend(functions(module, base, (d.fini, d.fini_array), values));
         }
+        if !arrays.preinit.is_empty() {
+            let program = &closure.modules[0];
+            let own = list(program, 0, program.dynamic.preinit_array, values);
+            arrays.preinit.extend(own);
+        }
         arrays
+    }
+
+    /// All of them, as they stand behind each other.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Value> {
+        self.init.iter().chain(&self.fini).chain(&self.preinit)
     }
 }
 

@@ -75,7 +75,13 @@ fn array_entries(
         size: 8 * arrays.fini.len() as u64,
     };
     let init = program.init.map(|at| (elf::DT_INIT.0, at));
-    let preinit = program.preinit_array;
+    let preinit = match arrays.preinit.len() as u64 {
+        0 => program.preinit_array,
+        len => Array {
+            stated: writable.preinit,
+            size: 8 * len,
+        },
+    };
     array(elf::DT_PREINIT_ARRAY, elf::DT_PREINIT_ARRAYSZ, preinit)
         .chain(init)
         .chain(array(

@@ -4,13 +4,13 @@ use super::exports::{Export, defined_versions};
 use super::versions::VersionTables;
 use crate::Refusal;
 use crate::module::Module;
+use crate::selection::LIBC;
 use crate::values::Values;
 use dwell_elf::LOADER_FOLDERS;
 use std::collections::HashSet;
 
 /// The version by which libc says that its loader knows `DT_RELR`.
 const PACKED: &str = "GLIBC_ABI_DT_RELR";
-const LIBC: &str = "libc.so.6";
 /// A symbol names its version by 15 bits.
 const MAX_VERSIONS: usize = 32_000;
 
@@ -35,8 +35,8 @@ impl Merge<'_, '_> {
 
     /// Whether relocations can be packed: the addresses change, and the loader knows `DT_RELR`.
     pub(crate) fn packs_relocations(&self) -> bool {
-        let mut kept = self.kept();
-        !self.layout.fixed && kept.any(|m| m.name == LIBC && m.versions.defined.contains(PACKED))
+        let mut all = self.closure.modules.iter();
+        !self.layout.fixed && all.any(|m| m.name == LIBC && m.versions.defined.contains(PACKED))
     }
 
     /// The version tables for these imports and exports.
@@ -53,7 +53,7 @@ impl Merge<'_, '_> {
         let copies = exports.iter().filter_map(|e| e.version);
         let copies = copies.filter_map(|(name, file)| Some((name, file?)));
         let copies = copies.filter(|(_, file)| is_kept(file));
-        let packed = self.packs_relocations().then_some((PACKED, LIBC));
+        let packed = (self.packs_relocations() && is_kept(LIBC)).then_some((PACKED, LIBC));
         let needed: Vec<(&str, &str)> = imports.chain(copies).chain(packed).collect();
         if defined.len() + needed.iter().collect::<HashSet<_>>().len() > MAX_VERSIONS {
             let program = &self.closure.modules[0];

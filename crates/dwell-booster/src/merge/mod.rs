@@ -22,7 +22,7 @@ mod writable;
 
 use crate::closure::Closure;
 use crate::layout::Layout;
-use crate::selection::select;
+use crate::selection::{LIBC, select};
 use crate::values::Values;
 use crate::{Inputs, Options, Refusal};
 use arrays::Arrays;
@@ -82,7 +82,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let merge = Merge {
         closure: &closure,
         layout: &layout,
-        soname: format!("{}.boosted", program.name),
+        soname: soname(&closure, &layout),
     };
     let made = merge.make(options)?;
     verify::verify(&merge, &made)?;
@@ -101,6 +101,15 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         direct: options.direct.then_some(made.direct.report),
         bytes: made.image.bytes,
     })
+}
+
+/// The name that plugins' libraries need. The loader takes a program of the C library's name for it.
+fn soname(closure: &Closure<'_>, layout: &Layout) -> String {
+    let mut merged = layout.merged().map(|(i, _)| &closure.modules[i]);
+    match merged.any(|m| m.name == LIBC) {
+        true => LIBC.into(),
+        false => format!("{}.boosted", closure.modules[0].name),
+    }
 }
 
 impl<'a> Merge<'a, '_> {

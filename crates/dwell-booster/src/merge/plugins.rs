@@ -8,6 +8,7 @@ use super::Merge;
 use super::headers::Segment;
 use super::image::{R, W};
 use crate::PAGE;
+use crate::module::Relocation;
 use crate::values::{Value, Values};
 use object::elf;
 
@@ -97,26 +98,62 @@ const READS: [usize; 3] = [0x43, 0xcb, 0xf9];
 const DLOPEN: &[u8] = b"dlopen";
 
 /// Leads all uses of `dlopen` to the image address `code`, which reads it from `place`. Tells whether there
-/// are any.
-pub(crate) fn divert(values: &mut Values, code: u64, place: u64) -> bool {
-    let Some(number) = values.imports.iter().position(|i| i.name == DLOPEN) else {
-        return false;
-    };
-    let imports = &values.imports;
-    for value in values.places.values_mut() {
-        if let Value::Import { import, .. } = value
-            && imports[*import].name == DLOPEN
-        {
+/// are any. A merged C library's own uses stay: name services and character sets need nothing but it.
+pub(crate) fn divert(
+    merge: &Merge<'_, '_>,
+    values: &mut Values,
+    (code, place): (u64, u64),
+) -> bool {
+    let mut real = None;
+    for at in uses(merge, values) {
+        let Some(value) = values.places.get_mut(&at) else {
+            continue;
+        };
+        let found = match *value {
+            Value::Import { import, .. } => Value::Import {
+                kind: elf::R_X86_64_GLOB_DAT.0,
+                import,
+                addend: 0,
+            },
+            Value::Image(dlopen) => Value::Image(dlopen),
+            _ => continue,
+        };
+        // Two versions of an import are the same function; of two functions the first one counts.
+        let imported = matches!(found, Value::Import { .. });
+        if *real.get_or_insert(found) == found || imported {
             *value = Value::Image(code);
         }
     }
-    let real = Value::Import {
-        kind: elf::R_X86_64_GLOB_DAT.0,
-        import: number,
-        addend: 0,
+    values.places.extend(real.map(|real| (place, real)));
+    real.is_some()
+}
+
+/// Places that hold the address of `dlopen`, image addresses.
+fn uses(merge: &Merge<'_, '_>, values: &Values) -> Vec<u64> {
+    let is_import = |v: &Value| match v {
+        Value::Import { import, .. } => values.imports[*import].name == DLOPEN,
+        _ => false,
     };
-    values.places.insert(place, real);
-    true
+    let imports = values.places.iter().filter(|(_, v)| is_import(v));
+    let mut uses: Vec<u64> = imports.map(|(&at, _)| at).collect();
+    let modules = merge.layout.merged();
+    for (index, base) in modules {
+        let module = &merge.closure.modules[index];
+        // Relocations that cannot be read were refused before.
+        let all = merge.closure.relocations(index).unwrap_or_default();
+        let named = |r: &&Relocation| {
+            let symbol = module.symbols.get(r.symbol);
+            symbol.is_some_and(|s| s.is_undefined() && s.name == DLOPEN)
+        };
+        uses.extend(
+            all.iter()
+                .filter(named)
+                .map(|r| r.stated.wrapping_add(base)),
+        );
+    }
+    uses.sort_unstable();
+    uses.dedup();
+    uses
 }
 
 /// The code for the image address `at`, and what it needs.

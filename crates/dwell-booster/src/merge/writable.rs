@@ -16,6 +16,8 @@ pub(crate) struct Writable {
     pub entry: u64,
     /// Image address of the destructors.
     pub fini: u64,
+    /// Image address of what is called first.
+    pub preinit: u64,
     pub dynamic: u64,
     pub dynamic_len: u64,
 }
@@ -34,11 +36,12 @@ impl Writable {
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let init = layout.end + bytes.len() as u64;
         let fini = init + 8 * arrays.init.len() as u64;
-        let dlopen = fini + 8 * arrays.fini.len() as u64;
+        let preinit = fini + 8 * arrays.fini.len() as u64;
+        let dlopen = preinit + 8 * arrays.preinit.len() as u64;
         let dynamic = (dlopen + 8).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
-        for (number, value) in arrays.init.iter().chain(&arrays.fini).enumerate() {
+        for (number, value) in arrays.all().enumerate() {
             values.places.insert(init + 8 * number as u64, *value);
         }
 
@@ -52,7 +55,7 @@ impl Writable {
         };
         let mut code = entry::code(entry, &start);
         let plugins_at = entry + code.len() as u64;
-        if plugins::divert(values, plugins_at, dlopen) {
+        if plugins::divert(merge, values, (plugins_at, dlopen)) {
             code.extend(plugins::code(merge, plugins_at, dlopen));
         }
         Writable {
@@ -60,6 +63,7 @@ impl Writable {
             code,
             entry,
             fini,
+            preinit,
             dynamic,
             dynamic_len,
         }

@@ -49,6 +49,15 @@ pub fn at_level(direct: bool) -> Options {
     }
 }
 
+/// With the C library, and direct calls.
+pub fn with_libc() -> Options {
+    Options {
+        direct: true,
+        libc: true,
+        ..Options::default()
+    }
+}
+
 /// Merges `program` into the folder, under the program's own name.
 pub fn merge_with(
     folder: &Folder,

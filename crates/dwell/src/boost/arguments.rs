@@ -63,10 +63,6 @@ impl How {
     /// Refuses what cannot be built yet; never makes something else instead.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.mode == Mode::StaticNolibc,
-            "--mode static is not built yet: use --mode static-nolibc"
-        );
-        anyhow::ensure!(
             self.level <= 1,
             "--level {} is not built yet: use --level 1",
             self.level

@@ -51,10 +51,19 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
     })
 }
 
-/// Merges a program at a level into a file, tried out with the arguments; for measuring.
-pub fn merged(stock: &Path, level: u8, to: &Path, probe: &str) -> anyhow::Result<()> {
+/// Merges a program into a file, with the C library or not, tried out with the arguments; for measuring.
+pub fn merged(
+    stock: &Path,
+    (libc, level): (bool, u8),
+    to: &Path,
+    probe: &str,
+) -> anyhow::Result<()> {
     let how = How {
-        mode: Mode::StaticNolibc,
+        mode: if libc {
+            Mode::Static
+        } else {
+            Mode::StaticNolibc
+        },
         level,
         libs: Vec::new(),
         test: vec![probe.to_owned()],

@@ -1,5 +1,5 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
-use super::arguments::How;
+use super::arguments::{How, Mode};
 use anyhow::Context;
 use dwell_booster::{Inputs, LoaderCache, Options, Refusal, collect};
 use std::collections::BTreeSet;
@@ -41,6 +41,7 @@ impl Subject {
             libs: (!libs.is_empty()).then(|| libs.clone()),
             keep: checked,
             direct: how.level >= 1,
+            libc: how.mode == Mode::Static,
         };
         check_names(libs, &inputs)?;
         Ok(Subject {

@@ -13,13 +13,26 @@ use super::statistics::{estimate, median, pair};
 use crate::boost::merged;
 use anyhow::{Context, Result, ensure};
 use cases::{Case, Kind};
-use report::{Figure, Row};
+use report::{Figure, Row, Way};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// The levels that are measured.
-const LEVELS: [u8; 2] = [0, 1];
+/// What is measured: without and with the C library, at each level.
+const WAYS: [Way; 3] = [
+    Way {
+        libc: false,
+        level: 0,
+    },
+    Way {
+        libc: false,
+        level: 1,
+    },
+    Way {
+        libc: true,
+        level: 1,
+    },
+];
 /// Loops run this many times less often than starts, which are short.
 const LOOPS_LESS_OFTEN: usize = 8;
 /// Fewest rounds of a loop.
@@ -42,7 +55,7 @@ pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<BoostReport>
 /// A program as it is, or merged.
 struct Variant {
     /// None: as it is.
-    level: Option<u8>,
+    way: Option<Way>,
     file: PathBuf,
 }
 
@@ -51,16 +64,16 @@ fn measure(case: &Case, rounds: usize) -> Result<Row> {
     let stock = super::programs::find(&[case.program]).context("it is not installed")?;
     let stock = std::fs::canonicalize(stock)?;
     let mut variants = vec![Variant {
-        level: None,
+        way: None,
         file: stock.clone(),
     }];
-    for level in LEVELS {
-        let folder = scratch.path().join(level.to_string());
+    for (number, way) in WAYS.into_iter().enumerate() {
+        let folder = scratch.path().join(number.to_string());
         std::fs::create_dir(&folder)?;
         let file = folder.join(stock.file_name().context("a program has a name")?);
-        merged(&stock, level, &file, case.probe)?;
+        merged(&stock, (way.libc, way.level), &file, case.probe)?;
         variants.push(Variant {
-            level: Some(level),
+            way: Some(way),
             file,
         });
     }
@@ -99,10 +112,10 @@ fn interleave(
     let figures = variants.iter().zip(&triples).map(|(variant, triples)| {
         let with: Vec<f64> = triples.iter().map(|t| t.1).collect();
         Figure {
-            level: variant.level,
+            way: variant.way,
             value: median(&with),
             ratio: estimate(&pair(triples).ratios),
-            limit: variant.level.and_then(|level| case.limit(level)),
+            limit: variant.way.map(|way| case.limit(way)),
         }
     });
     Ok(Row {
@@ -151,8 +164,8 @@ mod tests {
     fn bash_is_measured_at_each_level() {
         let case = cases::ALL.iter().find(|c| c.program == "bash");
         let row = measure(case.expect("a case"), 2).expect("bash can be boosted");
-        let levels: Vec<_> = row.figures.iter().map(|f| f.level).collect();
-        assert_eq!(levels, [None, Some(0), Some(1)]);
+        let levels: Vec<_> = row.figures.iter().map(|f| f.way.map(|w| w.level)).collect();
+        assert_eq!(levels, [None, Some(0), Some(1), Some(1)]);
         assert!(
             row.figures
                 .iter()

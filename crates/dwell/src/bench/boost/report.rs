@@ -33,11 +33,20 @@ pub struct Row {
     pub figures: Vec<Figure>,
 }
 
+/// A way to boost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Way {
+    /// Whether the C library is merged, too (mode `static`).
+    pub libc: bool,
+    /// The level.
+    pub level: u8,
+}
+
 /// One way to run it.
 #[derive(Debug, Serialize)]
 pub struct Figure {
     /// None: the stock program, which shows the noise.
-    pub level: Option<u8>,
+    pub way: Option<Way>,
     /// Median: ns, or bytes of memory.
     pub value: f64,
     /// Over the stock program's runs just before and after.
@@ -103,9 +112,12 @@ impl fmt::Display for BoostReport {
 
 impl fmt::Display for Figure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.level.map_or("stock".into(), |l| format!("level {l}"));
+        let name = self.way.map_or("stock".into(), |way| {
+            let mode = if way.libc { "static" } else { "static-nolibc" };
+            format!("{mode}, level {}", way.level)
+        });
         let Estimate { median, low, high } = self.ratio;
-        write!(f, "    {name:<8} {median:.3} [{low:.3}, {high:.3}]")?;
+        write!(f, "    {name:<22} {median:.3} [{low:.3}, {high:.3}]")?;
         match self.limit {
             Some(limit) if median > limit => writeln!(f, " (above {limit:.2})"),
             Some(limit) => writeln!(f, " ({limit:.2})"),
@@ -121,7 +133,10 @@ mod tests {
     #[test]
     fn what_is_above_its_limit_is_said_to_be() {
         let figure = |median: f64| Figure {
-            level: Some(1),
+            way: Some(Way {
+                libc: true,
+                level: 1,
+            }),
             value: 1e6,
             ratio: Estimate {
                 median,
