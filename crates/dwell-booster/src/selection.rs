@@ -23,6 +23,9 @@ pub(crate) const LIBC: &str = "libc.so.6";
 /// The loader, which stays in any case.
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
+/// Unwinds the stacks of cancelled threads, and of C++ programs.
+const UNWINDER: &str = "libgcc_s.so.1";
+
 /// glibc's own libraries, which belong to its loader and to each other.
 const GLIBC: [&str; 14] = [
     LOADER,
@@ -68,11 +71,8 @@ pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Ver
         verdicts.push(verdict(closure, index, options));
     }
     keep_what_kept_ones_need(closure, &mut verdicts);
-    if options.libc && !merges(closure, &verdicts, LIBC) {
-        return Err(Refusal::unsupported(
-            &program.path,
-            "its C library cannot be merged: use --mode static-nolibc",
-        ));
+    if options.libc {
+        check_alone(closure, &verdicts)?;
     }
     if verdicts.iter().filter(|v| v.is_merged()).count() < 2 {
         return Err(Refusal::Nothing {
@@ -113,10 +113,21 @@ fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the library of that name is merged.
-fn merges(closure: &Closure<'_>, verdicts: &[Verdict], name: &str) -> bool {
-    let mut all = closure.modules.iter().zip(verdicts);
-    all.any(|(m, v)| m.name == name && v.is_merged())
+/// With the C library all is merged but the loader and what libc loads itself. The program and a library that
+/// stays would need each other: the loader then prepares the program first, and variables copied from the library,
+/// or functions that it chooses, would not be ready.
+fn check_alone(closure: &Closure<'_>, verdicts: &[Verdict]) -> Result<(), Refusal> {
+    for (module, verdict) in closure.modules.iter().zip(verdicts) {
+        let may_stay = [LOADER, UNWINDER].contains(&module.name.as_str());
+        if let (Verdict::Kept(why), false) = (verdict, may_stay) {
+            let text = format!(
+                "{} stays ({why}), so the C library must, too: use --mode static-nolibc",
+                module.name
+            );
+            return Err(Refusal::unsupported(&closure.modules[0].path, text));
+        }
+    }
+    Ok(())
 }
 
 /// The version of glibc whose loader was seen to take a merged C library for the real one, as its banner says.
@@ -157,13 +168,12 @@ fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
     if is_of_glibc(module) && (!options.libc || module.name == LOADER) {
         return Verdict::Kept("part of glibc".into());
     }
-    if module.name == "libgcc_s.so.1" {
+    if module.name == UNWINDER {
         // Two copies would not do: each knows only its own registers when a thread is cancelled.
         return Verdict::Kept("libc loads it by its name".into());
     }
     if let Some(wanted) = &options.libs
         && !wanted.contains(&module.name)
-        && module.name != LIBC
     {
         return Verdict::Kept("not among --libs".into());
     }

@@ -306,6 +306,9 @@ pub struct BenchBoostArgs {
     /// Rounds of starts; loops and memory have an eighth of them, 5 at least.
     #[arg(long, default_value_t = 41)]
     pub rounds: usize,
+    /// Only what has this text in its name ("bash", "loop:", "start: perl"); may be given several times.
+    #[arg(short, long, value_name = "TEXT")]
+    pub only: Vec<String>,
     /// Write the figures to this file, too.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

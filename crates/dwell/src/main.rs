@@ -93,7 +93,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
     if let Some(cli::BenchWhat::Boost(args)) = &args.what {
-        let report = bench::boost::run(args.rounds, &mut |line| eprintln!("{line}"))?;
+        let report = bench::boost::run(args.rounds, &args.only, &mut |line| eprintln!("{line}"))?;
         return print_report(&report, args.json.as_deref());
     }
     if args.probes {

@@ -141,6 +141,8 @@ fn refuses_by_name() {
     };
     let build = ["build", "./prog", "-o", "merged"];
     let with = |more: &[&str]| refused(&[&build[..], more].concat());
+    let one = with(&["--mode", "static", "--libs", "libsay.so"]);
+    assert!(one.contains("use --mode static-nolibc"), "{one}");
     assert!(with(&["--level", "2"]).contains("--level 2 is not built yet"));
     assert!(with(&["--libs", "libz.so.1"]).contains("libsay.so"));
     // What tells the files apart is seen before the merged one gets its name.

@@ -33,7 +33,7 @@ impl Case {
     /// As it is typed.
     pub fn title(&self) -> String {
         let what = match self.kind {
-            Kind::Start => "",
+            Kind::Start => "start: ",
             Kind::Loop => "loop: ",
             Kind::Memory => "memory: ",
         };

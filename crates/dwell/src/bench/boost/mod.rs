@@ -38,11 +38,16 @@ const LOOPS_LESS_OFTEN: usize = 8;
 /// Fewest rounds of a loop.
 const LOOP_ROUNDS: usize = 5;
 
-/// Measures everything, `rounds` times. What is not installed or cannot be boosted is left out.
-pub fn run(rounds: usize, progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
+/// Measures everything, or that with one of the texts in its title, `rounds` times. What is not installed or
+/// cannot be boosted is left out.
+pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
     ensure!(rounds > 0, "at least one round is needed");
     let mut report = BoostReport::new(rounds);
-    for case in cases::ALL {
+    let wanted = |case: &&Case| {
+        let mut texts = only.iter();
+        only.is_empty() || texts.any(|text| case.title().contains(text))
+    };
+    for case in cases::ALL.iter().filter(wanted) {
         progress(&case.title());
         match measure(case, rounds) {
             Ok(row) => report.rows.push(row),
