@@ -1,6 +1,6 @@
 //! Any bytes as a program and as the library that it needs: merged, or refused; what is given out has
-//! stood its own examination. The last byte tells the level, the four before
-//! it where the library begins.
+//! stood its own examination. The last byte tells the level, and whether
+//! the C library is merged; the four before it where the library begins.
 #![no_main]
 
 use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
@@ -28,7 +28,11 @@ fuzz_target!(|data: &[u8]| {
     let Some(inputs) = inputs(data) else {
         return;
     };
-    let options = Options { direct: level & 1 == 1, ..Options::default() };
+    let options = Options {
+        direct: level & 1 != 0,
+        libc: level & 2 != 0,
+        ..Options::default()
+    };
     let planned = plan(&inputs, &options);
     let Ok(built) = build(&inputs, &options) else {
         return;

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Folder, at_level, compile};
-use dwell_booster::{Inputs, LoaderCache, build, collect, plan};
+use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs;
@@ -80,7 +80,10 @@ fn damaged_files_are_refused_or_merged() {
         let part = tables(file)[dice.usize(..2)].clone();
         damage(&mut dice, &mut file[part]);
         let inputs = inputs(&program, &library);
-        let options = at_level(dice.bool());
+        let options = Options {
+            libc: dice.u8(..8) == 0,
+            ..at_level(dice.bool())
+        };
         let _ = plan(&inputs, &options);
         let end = match build(&inputs, &options) {
             Ok(_) => "merged",

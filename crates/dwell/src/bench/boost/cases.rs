@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Kind {
     /// From start to end of a run that does next to nothing, ns.
     Start,
-    /// From start to end of a run that computes, ns.
+    /// Processor time of a run that computes, ns.
     Loop,
     /// Memory of a waiting process that it has for itself and has written to, bytes.
     Memory,
@@ -103,7 +103,7 @@ pub const ALL: &[Case] = &[
         "bash",
         &[
             "-c",
-            "for ((i = 0; i < 150000; i++)); do x=${i%5}; [[ $x == 7 ]] && :; done",
+            "for ((i = 0; i < 60000; i++)); do x=${i%5}; [[ $x == 7 ]]; done; :",
         ],
     ),
     work(

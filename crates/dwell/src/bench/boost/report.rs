@@ -84,12 +84,15 @@ impl fmt::Display for BoostReport {
         )?;
         let kinds = [
             (Kind::Start, "start to end", "ms", 1e6),
-            (Kind::Loop, "loops", "ms", 1e6),
+            (Kind::Loop, "loops, processor time", "ms", 1e6),
             (Kind::Memory, "private dirty memory", "KiB", 1024.0),
         ];
         for (kind, title, unit, scale) in kinds {
-            writeln!(f, "\n{title}")?;
-            for row in self.rows.iter().filter(|r| r.kind == kind) {
+            let rows = self.rows.iter().filter(|r| r.kind == kind);
+            if rows.clone().next().is_some() {
+                writeln!(f, "\n{title}")?;
+            }
+            for row in rows {
                 let args: String = row.args.chars().take(24).collect();
                 writeln!(
                     f,
