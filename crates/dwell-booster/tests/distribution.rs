@@ -72,20 +72,14 @@ const RUNS: &[(&str, &[&str])] = &[
     ("/usr/bin/c++filt", &["_ZNSt6vectorIiSaIiEE9push_backEOi"]),
 ];
 
-#[test]
-fn programs_do_the_same_when_merged() {
+fn same_when_merged(way: &Options, name: &str) {
     let mut done = 0;
-    let ways = [at_level(false), at_level(true), with_libc()];
-    let all = RUNS
-        .iter()
-        .flat_map(|run| ways.iter().map(move |w| (run, w)));
-    let mut with_libc = 0;
-    for ((program, args), way) in all {
+    for (program, args) in RUNS {
         let program = Path::new(program);
         if !program.exists() {
             continue;
         }
-        let folder = Folder::new("same");
+        let folder = Folder::new(name);
         match merge_with(&folder, program, way) {
             Ok((merged, built)) => {
                 if let Some(direct) = built.direct {
@@ -99,7 +93,6 @@ fn programs_do_the_same_when_merged() {
                     program.display()
                 );
                 done += 1;
-                with_libc += usize::from(way.libc);
             }
             Err(Refusal::Nothing { .. }) => {}
             Err(why @ Refusal::Unsupported { .. }) if way.libc => println!("{why}"),
@@ -107,7 +100,21 @@ fn programs_do_the_same_when_merged() {
         }
     }
     assert!(done >= 3, "only {done} programs could be tried");
-    println!("{with_libc} with the C library");
+}
+
+#[test]
+fn programs_do_the_same_when_merged() {
+    same_when_merged(&at_level(false), "same");
+}
+
+#[test]
+fn programs_do_the_same_with_direct_calls() {
+    same_when_merged(&at_level(true), "direct");
+}
+
+#[test]
+fn programs_do_the_same_with_the_c_library() {
+    same_when_merged(&with_libc(), "libc");
 }
 
 /// What `ldd` says: the loader's own search. Library and path.
