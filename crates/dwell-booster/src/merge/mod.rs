@@ -11,6 +11,7 @@ mod loader;
 mod plugins;
 mod relocations;
 mod sections;
+mod stand_in;
 mod strings;
 mod symbols;
 mod symtab;
@@ -23,8 +24,9 @@ use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::selection::select;
 use crate::values::Values;
-use crate::{Inputs, Options, Refusal};
+use crate::{Inputs, Options, Refusal, StandIn};
 use arrays::Arrays;
+pub use identity::is_merged;
 use image::Image;
 use relocations::Relocations;
 use symbols::SymbolTables;
@@ -55,6 +57,7 @@ struct Merge<'a, 'data> {
     closure: &'a Closure<'data>,
     layout: &'a Layout,
     soname: String,
+    stand_in: Option<&'a StandIn>,
 }
 
 /// Makes the merged file of a program, examines it, and gives it out if nothing is wrong.
@@ -69,6 +72,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         closure: &closure,
         layout: &layout,
         soname: format!("{}.boosted", program.name),
+        stand_in: options.stand_in.as_ref(),
     };
     let arrays = Arrays::of(&closure, &layout, &values);
     let all_exports = exports::exports(&closure, &layout);

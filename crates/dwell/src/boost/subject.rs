@@ -38,6 +38,7 @@ impl Subject {
         let options = Options {
             libs: (!libs.is_empty()).then(|| libs.to_vec()),
             keep: checked,
+            stand_in: None,
         };
         check_names(libs, &inputs)?;
         Ok(Subject {
