@@ -42,7 +42,8 @@ impl Watch {
     }
 
     /// Watches these folders and no others. A folder that is not there is left out: the nearest one above is watched.
-    pub fn set(&mut self, folders: impl IntoIterator<Item = PathBuf>) -> io::Result<()> {
+    /// Gives whether others are watched than before: what happened there meanwhile is to be looked at.
+    pub fn set(&mut self, folders: impl IntoIterator<Item = PathBuf>) -> io::Result<bool> {
         let wanted: BTreeSet<PathBuf> = folders.into_iter().filter_map(|f| nearest(&f)).collect();
         let gone: Vec<PathBuf> = self
             .folders
@@ -50,6 +51,7 @@ impl Watch {
             .filter(|f| !wanted.contains(*f))
             .cloned()
             .collect();
+        let mut others = !gone.is_empty();
         for folder in gone {
             let number = self.folders.remove(&folder).unwrap_or_default();
             // SAFETY: takes numbers; one that the kernel has removed itself gives an error, which is of no interest.
@@ -64,9 +66,9 @@ impl Watch {
             if number < 0 {
                 return Err(io::Error::last_os_error());
             }
-            self.folders.insert(folder, number);
+            others |= self.folders.insert(folder, number) != Some(number);
         }
-        Ok(())
+        Ok(others)
     }
 
     /// The folders in which a change of a file shows: its own, and those of all links on the way.
@@ -139,7 +141,8 @@ mod tests {
         assert!(watch.changed(), "the target's folder");
         fs::remove_file(a.join("link")).expect("removed");
         assert!(watch.changed(), "the link's folder");
-        watch.set([folder.join("none/there")]).expect("watched");
+        assert!(watch.set([folder.join("none/there")]).expect("watched"));
+        assert!(!watch.set([folder.join("none/there")]).expect("watched"));
         watch.changed();
         fs::write(b.join("new"), "3").expect("written");
         assert!(!watch.changed(), "no longer watched");

@@ -1,6 +1,7 @@
 //! `dwell boost`: a program merged with its libraries, tried out before it is used.
 mod arguments;
 mod cache;
+mod daemon;
 mod environment;
 mod output;
 mod plan;
@@ -27,6 +28,11 @@ pub fn boost(args: &BoostArgs) -> anyhow::Result<ExitCode> {
         Action::Plan(args) => plan::plan(args),
         Action::Build(args) => build_command(args),
         Action::Run(args) => run::run(args),
+        Action::Daemon(args) => daemon::daemon(args),
+        Action::Activate(args) => daemon::activate(args),
+        Action::Rollback(args) => daemon::rollback(args),
+        Action::Restore(args) => daemon::restore(args),
+        Action::Status(args) => daemon::status(args),
     }
 }
 
