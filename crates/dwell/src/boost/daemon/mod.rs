@@ -20,12 +20,15 @@ use dwell_switch::{Dirs, Instance, Watch};
 use programs::{Programs, Told};
 use signals::Signals;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use watchdog::Watchdog;
 use worker::Worker;
 
 /// Where the daemon tells what it does.
 const TOLD: &str = "status.json";
+
+/// How long a daemon waits for its lock.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Runs until a signal ends it.
 pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
@@ -38,16 +41,7 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         return watchdog::watch_over(&dirs);
     }
     need_root()?;
-    let _instance = match Instance::take(&dirs).context("taking the daemon's lock")? {
-        Ok(instance) => instance,
-        Err(taken) => anyhow::bail!(
-            "another one is running{}: `dwell boost status` tells what it does, and a signal (SIGTERM) ends it",
-            taken
-                .pid
-                .map(|pid| format!(" (process {pid})"))
-                .unwrap_or_default()
-        ),
-    };
+    let _instance = take_instance(&dirs)?;
     // Before threads are started: they inherit what is blocked.
     let signals = Signals::take()?;
     let mut running = Running {
@@ -70,6 +64,24 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         eprintln!("dwell: an upgrade is under way: what is left goes when it is over");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The right to be the only one. A watchdog that cleans up after a killed daemon has it for some ms.
+fn take_instance(dirs: &Dirs) -> anyhow::Result<Instance> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let taken = match Instance::take(dirs).context("taking the daemon's lock")? {
+            Ok(instance) => return Ok(instance),
+            Err(taken) => taken,
+        };
+        let owner = taken.pid.map(|pid| format!(" (process {pid})"));
+        anyhow::ensure!(
+            Instant::now() < end,
+            "another one is running{}: `dwell boost status` tells what it does, and a signal (SIGTERM) ends it",
+            owner.unwrap_or_default()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 struct Running {
