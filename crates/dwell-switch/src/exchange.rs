@@ -260,7 +260,7 @@ mod tests {
         case.activate();
         assert_eq!(
             case.dirs.journal().records().expect("read"),
-            [case.record.clone()]
+            std::slice::from_ref(&case.record)
         );
         assert_eq!(case.restore(), Restored::Done);
         assert_eq!(case.at_path(), "stock");

@@ -1,7 +1,8 @@
 //! One daemon at a time.
 use crate::journal::Dirs;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 
 /// The right to switch programs; given up when it is dropped, or when its owner dies.
@@ -31,15 +32,16 @@ impl Instance {
             .create(true)
             .truncate(false)
             .open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                file.read_to_string(&mut text)?;
-                let pid = text.trim().parse().ok();
-                return Ok(Err(Taken { pid, lock: path }));
+        // SAFETY: flock takes numbers; the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let error = io::Error::last_os_error();
+            if error.kind() != io::ErrorKind::WouldBlock {
+                return Err(error);
             }
-            Err(TryLockError::Error(error)) => return Err(error),
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            let pid = text.trim().parse().ok();
+            return Ok(Err(Taken { pid, lock: path }));
         }
         file.set_len(0)?;
         file.rewind()?;
