@@ -10,14 +10,16 @@ use std::path::Path;
 use std::process::Command;
 
 /// Prints the file that runs, its own name and its arguments.
-const PROGRAM: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+const PROGRAM: &str = "#include <stdio.h>\n#include <unistd.h>\nint answer(void);\n\
     int main(int argc, char **argv) { char exe[4096]; long n = readlink(\"/proc/self/exe\", exe, 4095);\n\
-    exe[n < 0 ? 0 : n] = 0; printf(\"%s %s %s\\n\", exe, argv[0], argc > 1 ? argv[1] : \"\"); return 3; }\n";
+    exe[n < 0 ? 0 : n] = 0; printf(\"%s %s %s\\n\", exe, argv[0], argc > 1 ? argv[1] : \"\"); return answer(); }\n";
 
 /// The file that ran, and the rest of what it said.
 fn run(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
     let mut command = Command::new(program);
-    command.arg("x").envs(variables.iter().copied());
+    // Cargo sets it.
+    command.arg("x").env_remove("LD_LIBRARY_PATH");
+    command.envs(variables.iter().copied());
     let output = command.output().expect("it runs");
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -29,7 +31,9 @@ fn run(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
 fn gives_way_without_its_guard_and_under_variables() {
     let folder = Folder::new("stand-in");
     fs::write(folder.file("prog.c"), PROGRAM).expect("written");
-    compile(&folder, "gcc -o prog prog.c");
+    fs::write(folder.file("a.c"), "int answer(void) { return 3; }").expect("written");
+    compile(&folder, "gcc -shared -fPIC -o liba.so a.c");
+    compile(&folder, "gcc -o prog prog.c liba.so -Wl,-rpath,$ORIGIN");
     let (stock, guard) = (folder.file("prog"), folder.file("guard"));
     let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).expect("no zero");
     let options = Options {
