@@ -265,15 +265,16 @@ fn read_rolled_back(file: PathBuf) -> io::Result<RolledBack> {
 /// Sets a configuration aside: it is not applied again, also not after a reboot, unless the build id is another or
 /// [`put_back`] is called.
 pub fn set_aside(file: &Path, reasons: &[String], build_id: Option<&str>) -> io::Result<PathBuf> {
+    let aside = file.with_extension(format!("toml.{ROLLED_BACK}"));
+    // First of all it is out of use, whatever happens to us.
+    fs::rename(file, &aside)?;
     let mut text = String::new();
     for reason in reasons {
         text += &format!("{REASON}{}\n", reason.replace('\n', " "));
     }
     text.extend(build_id.map(|id| format!("{BUILD_ID}{id}\n")));
-    text += &fs::read_to_string(file)?;
-    let aside = file.with_extension(format!("toml.{ROLLED_BACK}"));
+    text += &fs::read_to_string(&aside)?;
     write_whole(&aside, text.as_bytes())?;
-    fs::remove_file(file)?;
     Ok(aside)
 }
 
