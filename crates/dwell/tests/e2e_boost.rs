@@ -240,7 +240,7 @@ fn a_program_is_switched_and_taken_back() {
     assert_eq!(program["libraries"], serde_json::json!(["libsay.so"]));
     assert_eq!(program["path"], machine.prog().to_str().expect("UTF-8"));
     let ratio = program["gain"]["ratio"].as_f64().expect("a ratio");
-    assert!(ratio > 0.05 && ratio <= 1.02, "{ratio}");
+    assert!(ratio > 0.05 && ratio < 20.0, "{ratio}");
     assert_eq!(
         status["daemon"],
         machine.daemon.as_ref().expect("runs").id()
