@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of `src/bpf`, each an object of its own.
-const OBJECTS: [&str; 4] = ["dwell", "functions", "spinlocks", "ustack"];
+const OBJECTS: [&str; 5] = ["dwell", "functions", "spinlocks", "ustack", "crashes"];
 
 /// clang releases to look for, newest first; older ones lack `__builtin` forms the programs use.
 const CLANGS: [&str; 7] = [

@@ -27,10 +27,11 @@ mod values;
 pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
-pub use merge::{Built, Count, DirectCalls, build};
+pub use merge::{Built, Count, DirectCalls, build, is_merged};
 pub use plan::{Library, Plan, RelocationCount, plan};
 
 use std::collections::{BTreeSet, HashMap};
+use std::ffi::CString;
 
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;
@@ -63,4 +64,16 @@ pub struct Options {
     pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).
     pub direct: bool,
+    /// When the merged file gives way to the stock one; never, when not given.
+    pub stand_in: Option<StandIn>,
+}
+
+/// A merged file that stands where the stock one was: it becomes the stock one when the guard is gone, or when
+/// variables name other libraries (`LD_PRELOAD`, `LD_AUDIT`, `LD_LIBRARY_PATH`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StandIn {
+    /// Path of a file that exists as long as the merged program may run.
+    pub guard: CString,
+    /// Path of the stock program meanwhile.
+    pub stock: CString,
 }

@@ -8,6 +8,7 @@
 mod address_space;
 mod cells;
 mod cgroup;
+mod crashes;
 pub mod doctor;
 mod error;
 mod finished;
@@ -44,6 +45,7 @@ mod threads;
 mod unwind_maps;
 mod user_stacks;
 
+pub use crashes::{Crash, Crashes};
 pub use error::CollectError;
 pub use finished::{Finished, ModuleOrigin, Origin, Unnamed, UnnamedFutexes};
 pub use launch::Launched;

@@ -22,7 +22,8 @@ impl<'data> ElfFile<'data> {
         self.find_note(b"Go", GO_BUILD_ID).is_some()
     }
 
-    fn find_note(&self, owner: &[u8], kind: u32) -> Option<&'data [u8]> {
+    /// What the first note of an owner (without its zero) and a type says.
+    pub fn find_note(&self, owner: &[u8], kind: u32) -> Option<&'data [u8]> {
         let in_segments = self
             .raw_segments
             .iter()

@@ -18,6 +18,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-analysis", 1),
     ("dwell-booster", 1),
     ("dwell-spin", 1),
+    ("dwell-switch", 1),
     ("dwell-script", 1),
     ("dwell-debuginfo", 2),
     ("dwell-jit", 1),

@@ -14,6 +14,12 @@ pub(crate) fn notes(merge: &Merge<'_, '_>) -> Vec<u8> {
     notes
 }
 
+/// Whether a file is one that was made here.
+pub fn is_merged(file: &[u8]) -> bool {
+    let parsed = dwell_elf::ElfFile::parse(file);
+    parsed.is_ok_and(|elf| elf.find_note(b"dwell", NOTE_ORIGIN).is_some())
+}
+
 /// One note, padded.
 fn note(owner: &str, kind: u32, description: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();

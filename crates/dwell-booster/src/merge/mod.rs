@@ -12,6 +12,7 @@ mod loader;
 mod plugins;
 mod relocations;
 mod sections;
+mod stand_in;
 mod strings;
 mod symbols;
 mod symtab;
@@ -24,10 +25,11 @@ use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::selection::{LIBC, select};
 use crate::values::Values;
-use crate::{Inputs, Options, Refusal};
+use crate::{Inputs, Options, Refusal, StandIn};
 use arrays::Arrays;
 use direct::Direct;
 pub use direct::{Count, DirectCalls};
+pub use identity::is_merged;
 use image::Image;
 use relocations::Relocations;
 use symbols::SymbolTables;
@@ -60,6 +62,7 @@ struct Merge<'a, 'data> {
     closure: &'a Closure<'data>,
     layout: &'a Layout,
     soname: String,
+    stand_in: Option<&'a StandIn>,
 }
 
 /// A file that is not yet examined, with what it was made of.
@@ -83,6 +86,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         closure: &closure,
         layout: &layout,
         soname: soname(&closure, &layout),
+        stand_in: options.stand_in.as_ref(),
     };
     let made = merge.make(options)?;
     verify::verify(&merge, &made)?;
@@ -177,6 +181,7 @@ mod tests {
             closure: &closure,
             layout: &layout,
             soname: "bash.boosted".into(),
+            stand_in: None,
         };
         let mut made = merge.make(&options).expect("bash can be merged");
         verify::verify(&merge, &made).expect("what is made is right");

@@ -3,7 +3,7 @@
 use super::Merge;
 use super::arrays::Arrays;
 use super::entry::{self, Start};
-use super::plugins;
+use super::{plugins, stand_in};
 use crate::PAGE;
 use crate::values::Values;
 
@@ -53,7 +53,8 @@ impl Writable {
             functions: (init, arrays.init.len() as u32),
             program: merge.closure.modules[0].elf.entry().unwrap_or_default(),
         };
-        let mut code = entry::code(entry, &start);
+        let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
+        code.extend(entry::code(entry + code.len() as u64, &start));
         let plugins_at = entry + code.len() as u64;
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
             code.extend(plugins::code(merge, plugins_at, dlopen));

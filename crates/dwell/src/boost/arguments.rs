@@ -1,4 +1,5 @@
 //! What can be typed after `dwell boost`.
+use super::daemon::{DaemonArgs, DirArgs, StatusArgs, SwitchArgs};
 use super::trial::Probe;
 use clap::{Args, Subcommand, ValueEnum};
 use std::ffi::OsString;
@@ -29,6 +30,28 @@ pub enum Action {
         after_help = "What cannot be boosted runs as it is; -v tells why. So does everything under LD_PRELOAD, LD_AUDIT and\nLD_LIBRARY_PATH, which choose other libraries than those that were merged.\nMerged programs are kept in $XDG_CACHE_HOME/dwell/boost (~/.cache/dwell/boost).\n\nExamples:\n  dwell boost run -- git status\n  dwell boost run -v -- python3 -c 'print(1)'"
     )]
     Run(RunArgs),
+    /// Keep programs boosted in their own places, watch them, and take it back when something is wrong.
+    #[command(
+        after_help = "Each NAME.toml in the configuration folder is a program:\n  elf_path = \"/usr/bin/git\"      the program (the only key that must be there)\n  mode = \"static\"                what becomes of the C library: static or static-nolibc\n  libs = [\"libz.so.1\"]           merge only these\n  level = 1                       0 merges, 1 also makes calls direct\n  test = [\"--version\", \"--help\"] arguments to try it with, stock against boosted\n  watch_paths = [\"/etc/x\"]       more files whose change makes it anew\n  profile_path = \"/x.dwell\"      for level 4\n  redirect = \"replace\"            the boosted file takes the program's path\n\nThe stock program is beside it meanwhile, as .NAME.dwell-stock. It has its path again when the daemon ends or is\nkilled, when the program or one of its libraries changes, and when a boosted process crashes: then the\nconfiguration is renamed to NAME.toml.rolled-back, with the reason in it.\n\nExamples:\n  dwell boost daemon\n  dwell boost daemon --unit > /etc/systemd/system/dwell-boost.service"
+    )]
+    Daemon(DaemonArgs),
+    /// Have the daemon boost a program; adds a configuration where there is none.
+    #[command(
+        after_help = "Exit code 1 when it stays stock; the reason is printed.\n\nExamples:\n  dwell boost activate git\n  dwell boost activate --all"
+    )]
+    Activate(SwitchArgs),
+    /// Take a program back, with a daemon or without; it stays stock until it is activated again.
+    #[command(
+        after_help = "The configuration is renamed to NAME.toml.rolled-back.\n\nExamples:\n  dwell boost rollback git\n  dwell boost rollback --all"
+    )]
+    Rollback(SwitchArgs),
+    /// Restore what a killed daemon left, when its watchdog was killed, too; configurations stay as they are.
+    Restore(DirArgs),
+    /// Tell what is boosted, what it gains, and what was rolled back and why.
+    #[command(
+        after_help = "Examples:\n  dwell boost status\n  dwell boost status --json | jq '.programs[] | select(.state == \"rolled-back\")'"
+    )]
+    Status(StatusArgs),
 }
 
 /// How programs are boosted.

@@ -8,8 +8,9 @@ use super::make;
 use super::output::Pending;
 use super::subject::{LOADER_CACHE, Subject};
 use anyhow::Context;
+use dwell_switch::Stamp;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder, Metadata};
+use std::fs::{self, DirBuilder};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -22,28 +23,6 @@ struct Made {
     boosted: Option<PathBuf>,
     /// Why there is none.
     refused: Option<String>,
-}
-
-/// A file's state. Who changes a file changes its `ctime`, whatever else is set back.
-#[derive(Serialize, Deserialize, Debug, PartialEq, Eq)]
-struct Stamp {
-    path: PathBuf,
-    /// Device, inode, size, seconds and nanoseconds of change; none when there is no such file.
-    state: Option<(u64, u64, u64, i64, i64)>,
-}
-
-impl Stamp {
-    fn of(path: &Path) -> Self {
-        let state = |m: Metadata| (m.dev(), m.ino(), m.size(), m.ctime(), m.ctime_nsec());
-        Stamp {
-            path: path.to_owned(),
-            state: fs::metadata(path).ok().map(state),
-        }
-    }
-
-    fn holds(&self) -> bool {
-        *self == Stamp::of(&self.path)
-    }
 }
 
 const MADE: &str = "made.json";
@@ -114,8 +93,9 @@ fn changed_since(stamp: &Stamp, time: std::time::SystemTime) -> bool {
     let since = time
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default();
-    let changed = stamp.state.map(|(.., seconds, ns)| (seconds, ns));
-    changed.is_some_and(|c| c >= (since.as_secs() as i64, i64::from(since.subsec_nanos())))
+    stamp
+        .changed()
+        .is_some_and(|c| c >= (since.as_secs() as i64, i64::from(since.subsec_nanos())))
 }
 
 /// Merges, tries, and stores under the content's name.

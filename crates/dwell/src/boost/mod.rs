@@ -2,6 +2,7 @@
 mod arguments;
 mod cache;
 mod calls;
+mod daemon;
 mod environment;
 mod output;
 mod plan;
@@ -28,6 +29,11 @@ pub fn boost(args: &BoostArgs) -> anyhow::Result<ExitCode> {
         Action::Plan(args) => plan::plan(args),
         Action::Build(args) => build_command(args),
         Action::Run(args) => run::run(args),
+        Action::Daemon(args) => daemon::daemon(args),
+        Action::Activate(args) => daemon::activate(args),
+        Action::Rollback(args) => daemon::rollback(args),
+        Action::Restore(args) => daemon::restore(args),
+        Action::Status(args) => daemon::status(args),
     }
 }
 

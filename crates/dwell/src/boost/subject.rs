@@ -42,6 +42,7 @@ impl Subject {
             keep: checked,
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
+            stand_in: None,
         };
         check_names(libs, &inputs)?;
         Ok(Subject {

@@ -236,6 +236,8 @@ pub struct Times {
     pub boosted_ns: u64,
     /// Median of the ratios of neighbouring runs, boosted over stock.
     pub ratio: f64,
+    /// Ratio of the fastest runs, which others' work disturbs least.
+    pub fastest_ratio: f64,
     pub pairs: usize,
 }
 
@@ -266,10 +268,12 @@ pub fn measure(
         old.push(a as f64);
         new.push(b as f64);
     }
+    let fastest = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
     Ok(Times {
         stock_ns: median(&old) as u64,
         boosted_ns: median(&new) as u64,
         ratio: median(&ratios),
+        fastest_ratio: fastest(&new) / fastest(&old),
         pairs: ratios.len(),
     })
 }

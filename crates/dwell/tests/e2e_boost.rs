@@ -1,0 +1,564 @@
+//! The daemon of `dwell boost` at work on programs made here: switched, watched, taken back. Everything is in a
+//! temporary folder, and nothing of the machine is switched. Needs root.
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Says what its library answers, its own version, and with `maps` whether the library is a file of its own.
+const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\nint say(void);\n\
+    int main(int argc, char **argv) {\n\
+    if (argc > 1 && !strcmp(argv[1], \"abort\")) abort();\n\
+    if (argc > 1 && !strcmp(argv[1], \"pause\")) for (;;) pause();\n\
+    int apart = 0; char line[4096]; FILE *maps = fopen(\"/proc/self/maps\", \"r\");\n\
+    while (fgets(line, sizeof line, maps)) apart |= strstr(line, \"libsay.so\") != 0;\n\
+    printf(\"%d %d\", VERSION, say());\n\
+    if (argc > 1 && !strcmp(argv[1], \"maps\")) printf(\" %s\", apart ? \"stock\" : \"boosted\");\n\
+    puts(\"\"); return 3; }\n";
+
+/// A folder with `app/prog`, which needs `app/libsay.so`, a configuration for it, and perhaps a daemon.
+struct Machine {
+    folder: PathBuf,
+    daemon: Option<Child>,
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("dwell-e2e-boost-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("app")).expect("a folder");
+        fs::create_dir_all(folder.join("config")).expect("a folder");
+        let machine = Machine {
+            folder,
+            daemon: None,
+        };
+        machine.library("app", 1);
+        machine.program("app", 1);
+        machine.configure(&machine.prog());
+        machine
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn prog(&self) -> PathBuf {
+        self.path("app/prog")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.path("config/prog.toml")
+    }
+
+    fn configure(&self, program: &Path) {
+        let text = format!("elf_path = {program:?}\ntest = [\"x\"]\n");
+        fs::write(self.path("new"), text).expect("written");
+        fs::rename(self.path("new"), self.config()).expect("renamed");
+    }
+
+    fn library(&self, folder: &str, answer: u32) {
+        let text = format!("int say(void) {{ return {answer}; }}");
+        fs::write(self.path("say.c"), text).expect("written");
+        let to = format!("{folder}/libsay.so");
+        self.gcc(
+            &[
+                "-shared",
+                "-fPIC",
+                "say.c",
+                "-Wl,-soname,libsay.so",
+                "-Wl,--build-id",
+            ],
+            &to,
+        );
+    }
+
+    fn program(&self, folder: &str, version: u32) {
+        fs::write(self.path("prog.c"), PROGRAM).expect("written");
+        let version = format!("-DVERSION={version}");
+        let link = format!("-L{folder}");
+        let to = format!("{folder}/prog");
+        let libs = ["-lsay", "-Wl,-rpath,$ORIGIN", "-Wl,--build-id"];
+        self.gcc(&[&["prog.c", &version, &link], &libs[..]].concat(), &to);
+    }
+
+    /// Compiles and renames, as installers do.
+    fn gcc(&self, args: &[&str], to: &str) {
+        let new = format!("{to}.new");
+        let mut command = Command::new("gcc");
+        let status = command
+            .args(args)
+            .args(["-o", &new])
+            .current_dir(&self.folder)
+            .status();
+        assert!(status.expect("gcc runs").success(), "gcc {args:?}");
+        fs::rename(self.path(&new), self.path(to)).expect("renamed");
+    }
+
+    fn dwell(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        command
+            .arg("boost")
+            .args(args)
+            .env("TMPDIR", &self.folder)
+            .env_remove("LD_LIBRARY_PATH");
+        for (option, folder) in [
+            ("--config-dir", "config"),
+            ("--state-dir", "state"),
+            ("--run-dir", "run"),
+        ] {
+            command.arg(option).arg(self.path(folder));
+        }
+        command
+    }
+
+    /// Starts the daemon; its messages go to the file `log`.
+    fn start(&mut self) {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .expect("a file");
+        let child = self
+            .dwell(&["daemon"])
+            .stderr(log)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        self.daemon = Some(child.expect("the daemon starts"));
+    }
+
+    fn signal(&mut self, signal: i32) {
+        let mut daemon = self.daemon.take().expect("a daemon");
+        // SAFETY: kill(2) takes numbers; the child is ours and not yet waited for.
+        unsafe { libc::kill(daemon.id() as i32, signal) };
+        daemon.wait().expect("it ends");
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// What the program prints.
+    fn says(&self) -> String {
+        let output = Command::new(self.prog())
+            .arg("maps")
+            .output()
+            .expect("it runs");
+        assert_eq!(output.status.code(), Some(3), "{}", self.log());
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Waits until the program says so; gives how long that took.
+    fn wait_for(&self, wanted: &str) -> Duration {
+        let start = Instant::now();
+        loop {
+            let said = self.says();
+            if said == wanted {
+                return start.elapsed();
+            }
+            let patient = start.elapsed() < Duration::from_secs(60);
+            assert!(patient, "{said} instead of {wanted}\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn status(&self) -> Value {
+        let output = self.dwell(&["status", "--json"]).output().expect("it runs");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        self.dwell(args).output().expect("it runs")
+    }
+
+    fn nothing_is_left(&self) {
+        let hidden = self.path("app/.prog.dwell-stock");
+        assert!(!hidden.exists(), "{}", self.log());
+        let files = fs::read_dir(self.path("app")).expect("there").flatten();
+        let mut names: Vec<String> = files
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .collect();
+        names.retain(|name| name.starts_with('.') && !name.ends_with(".dwell-new"));
+        assert!(names.is_empty(), "{names:?}");
+        let records = fs::read_dir(self.path("state/active"))
+            .into_iter()
+            .flatten()
+            .count();
+        assert_eq!(records, 0, "the journal is not empty");
+    }
+
+    fn wait_until(&self, what: &str, condition: impl Fn() -> bool) -> Duration {
+        let start = Instant::now();
+        while !condition() {
+            assert!(
+                start.elapsed() < Duration::from_secs(60),
+                "{what}\n{}",
+                self.log()
+            );
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        start.elapsed()
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        if self.daemon.is_some() {
+            self.signal(libc::SIGTERM);
+        }
+        let _ = self.run(&["rollback", "--all"]);
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+#[test]
+#[ignore = "needs root"]
+fn a_program_is_switched_and_taken_back() {
+    let mut machine = Machine::new("switch");
+    let stock = fs::read(machine.prog()).expect("there");
+    let output = machine.run(&["activate", "prog"]);
+    assert!(
+        text(&output.stderr).contains("no daemon is running"),
+        "{}",
+        text(&output.stderr)
+    );
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    let status = machine.status();
+    let program = &status["programs"][0];
+    assert_eq!(program["state"], "boosted", "{status}");
+    assert_eq!(program["libraries"], serde_json::json!(["libsay.so"]));
+    assert_eq!(program["path"], machine.prog().to_str().expect("UTF-8"));
+    let ratio = program["gain"]["ratio"].as_f64().expect("a ratio");
+    assert!(ratio > 0.05 && ratio < 20.0, "{ratio}");
+    assert_eq!(
+        status["daemon"],
+        machine.daemon.as_ref().expect("runs").id()
+    );
+    assert_eq!(status["crashes_not_seen"], Value::Null);
+
+    // Variables that name other libraries have the stock program run.
+    let preloaded = Command::new(machine.prog())
+        .arg("maps")
+        .env("LD_PRELOAD", "libm.so.6")
+        .output();
+    assert_eq!(text(&preloaded.expect("runs").stdout), "1 1 stock\n");
+
+    let output = machine.run(&["rollback", "prog"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(machine.says(), "1 1 stock");
+    machine.nothing_is_left();
+    assert!(!machine.config().exists());
+    assert_eq!(machine.status()["programs"][0]["state"], "rolled-back");
+
+    let output = machine.run(&["activate", machine.prog().to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(machine.says(), "1 1 boosted");
+    machine.signal(libc::SIGTERM);
+    assert_eq!(machine.says(), "1 1 stock");
+    machine.nothing_is_left();
+    assert!(
+        machine.config().exists(),
+        "it is boosted again with the next daemon"
+    );
+    assert!(
+        fs::read(machine.prog()).expect("there") == stock,
+        "the stock file is what it was"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_changed_library_means_stock_within_a_second() {
+    let mut machine = Machine::new("library");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    machine.library("app", 2);
+    let start = Instant::now();
+    machine.wait_until("it answers as before", || machine.says().starts_with("1 2"));
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    machine.wait_for("1 2 boosted");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_broken_boosted_file_is_rolled_back_within_a_second() {
+    let mut machine = Machine::new("broken");
+    let main = Command::new("nm")
+        .arg(machine.prog())
+        .output()
+        .expect("nm runs");
+    let main = text(&main.stdout);
+    let main = main
+        .lines()
+        .find(|l| l.ends_with(" T main"))
+        .expect("a main function");
+    let offset = u64::from_str_radix(&main[..16], 16).expect("an address");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    // ud2, with the file's time set back: as if it had been made so.
+    let state = fs::metadata(machine.prog()).expect("there");
+    let file = fs::File::options()
+        .write(true)
+        .open(machine.prog())
+        .expect("opened");
+    file.write_all_at(&[0x0f, 0x0b], offset).expect("written");
+    file.set_modified(state.modified().expect("a time"))
+        .expect("set");
+    drop(file);
+    assert_eq!(
+        fs::metadata(machine.prog()).expect("there").ino(),
+        state.ino(),
+        "still the boosted file"
+    );
+    let start = Instant::now();
+    let output = Command::new(machine.prog())
+        .arg("maps")
+        .output()
+        .expect("it runs");
+    assert_eq!(output.status.code(), None, "it crashes");
+    machine.wait_until("it crashes", || {
+        Command::new(machine.prog())
+            .output()
+            .is_ok_and(|o| o.status.code() == Some(3))
+    });
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    let aside = machine.path("config/prog.toml.rolled-back");
+    let why = || fs::read_to_string(&aside).unwrap_or_default();
+    machine.wait_until("the configuration is set aside, with the reason", || {
+        why().contains("SIGILL") && why().contains("prog maps")
+    });
+    let status = machine.status();
+    assert_eq!(status["programs"][0]["state"], "rolled-back", "{status}");
+    machine.nothing_is_left();
+    // The same program is not tried again; another one is.
+    machine.program("app", 1);
+    std::thread::sleep(SOON);
+    assert_eq!(machine.says(), "1 1 stock");
+    machine.program("app", 2);
+    machine.wait_for("2 1 boosted");
+}
+
+/// What others send is not the program's fault; what it does to itself may be.
+#[test]
+#[ignore = "needs root"]
+fn signals_from_outside_are_no_crash() {
+    let mut machine = Machine::new("signals");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    let mut paused = Command::new(machine.prog())
+        .arg("pause")
+        .spawn()
+        .expect("runs");
+    let boosted = fs::metadata(machine.prog()).expect("there").ino();
+    machine.wait_until("it does not start", || {
+        fs::metadata(format!("/proc/{}/exe", paused.id())).is_ok_and(|m| m.ino() == boosted)
+    });
+    assert_eq!(machine.status()["programs"][0]["processes"], 1);
+    // SAFETY: kill(2) takes numbers; the child is ours and not yet waited for.
+    unsafe { libc::kill(paused.id() as i32, libc::SIGSEGV) };
+    paused.wait().expect("ends");
+    std::thread::sleep(SOON);
+    assert_eq!(machine.says(), "1 1 boosted");
+    Command::new(machine.prog())
+        .arg("abort")
+        .status()
+        .expect("runs");
+    let took = machine.wait_for("1 1 stock");
+    assert!(took < SOON, "{took:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_killed_daemon_leaves_stock_programs() {
+    let mut machine = Machine::new("killed");
+    let stock = fs::read(machine.prog()).expect("there");
+    // At any instant: before, while and after it is made and switched.
+    for round in 0..14 {
+        machine.start();
+        if round == 0 {
+            machine.wait_for("1 1 boosted");
+        } else {
+            std::thread::sleep(Duration::from_millis(round * 23));
+        }
+        machine.says();
+        machine.signal(libc::SIGKILL);
+        let took = machine.wait_for("1 1 stock");
+        assert!(took < SOON, "{took:?}");
+        machine.wait_until("the journal is not empty", || {
+            fs::read_dir(machine.path("state/active"))
+                .into_iter()
+                .flatten()
+                .count()
+                == 0
+        });
+        assert!(
+            fs::read(machine.prog()).expect("there") == stock,
+            "round {round}"
+        );
+    }
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    assert!(!text(&machine.run(&["rollback", "--all"]).stdout).is_empty());
+    machine.nothing_is_left();
+}
+
+/// The watchdog is killed, too: a reboot, or anybody, has the stock program run; `rollback --all` restores.
+#[test]
+#[ignore = "needs root"]
+fn without_a_watchdog_the_guard_decides() {
+    let mut machine = Machine::new("guard");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    let daemon = machine.daemon.as_ref().expect("runs").id();
+    let children =
+        fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).expect("there");
+    let watchdog: i32 = children
+        .split_whitespace()
+        .next()
+        .expect("a child")
+        .parse()
+        .expect("a number");
+    let send = |pid: i32, signal: i32| {
+        // SAFETY: kill(2) takes numbers; the daemon is our child, and not waited for, and the other is its child.
+        unsafe { libc::kill(pid, signal) };
+    };
+    // Stopped, it does not start another one.
+    send(daemon as i32, libc::SIGSTOP);
+    send(watchdog, libc::SIGKILL);
+    machine.signal(libc::SIGKILL);
+    assert_eq!(machine.says(), "1 1 boosted");
+    // What a reboot takes away.
+    fs::remove_dir_all(machine.path("run")).expect("removed");
+    assert_eq!(machine.says(), "1 1 stock", "by the hidden name");
+    assert!(machine.run(&["rollback", "--all"]).status.success());
+    assert_eq!(machine.says(), "1 1 stock");
+    machine.nothing_is_left();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_second_daemon_says_so() {
+    let mut machine = Machine::new("second");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    let second = machine.run(&["daemon"]);
+    assert!(!second.status.success());
+    let pid = machine.daemon.as_ref().expect("runs").id();
+    let said = text(&second.stderr);
+    assert!(
+        said.contains(&format!("another one is running (process {pid})")),
+        "{said}"
+    );
+    assert_eq!(machine.says(), "1 1 boosted");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn wrong_configurations_are_told_and_others_work() {
+    let mut machine = Machine::new("wrong");
+    let config = |name: &str, text: &str| {
+        fs::write(machine.path("config").join(name), text).expect("written")
+    };
+    config("bad.toml", "elf_path = \"/bin/true\"\nlevl = 1\n");
+    config("gone.toml", "elf_path = \"/none/there\"\n");
+    config("twice.toml", &format!("elf_path = {:?}\n", machine.prog()));
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    machine.wait_until("nothing is said of it", || {
+        machine.log().contains("/none/there")
+    });
+    let status = machine.status().to_string();
+    assert!(
+        status.contains("bad.toml:2: unknown field `levl`"),
+        "{status}"
+    );
+    assert!(status.contains("no such program"), "{status}");
+    assert!(status.contains("remove one of them"), "{status}");
+}
+
+/// With dpkg itself: a package is upgraded, downgraded and removed while its program is boosted.
+#[test]
+#[ignore = "needs root"]
+fn packages_are_upgraded_as_ever() {
+    let mut machine = Machine::new("dpkg");
+    let root = machine.path("root");
+    for folder in ["var/lib/dpkg/info", "var/lib/dpkg/updates"] {
+        fs::create_dir_all(root.join(folder)).expect("a folder");
+    }
+    fs::write(root.join("var/lib/dpkg/status"), "").expect("written");
+    for version in [1, 2] {
+        package(&machine, version);
+    }
+    let folder = machine.folder.clone();
+    let dpkg = |args: &[&str]| {
+        let mut command = Command::new("dpkg");
+        let root = format!("--root={}", root.display());
+        let output = command
+            .args([&root, "--force-not-root"])
+            .args(args)
+            .current_dir(&folder)
+            .output();
+        let output = output.expect("dpkg runs");
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            text(&output.stderr)
+        );
+        let said = text(&output.stderr);
+        // The hidden file keeps a folder from being removed with its last package.
+        let expected = ["downgrading", "not empty so not removed"];
+        let warned =
+            |line: &str| line.contains("warning") && !expected.iter().any(|e| line.contains(e));
+        assert!(!said.lines().any(warned), "{said}");
+    };
+    dpkg(&["-i", "1.deb"]);
+    fs::remove_dir_all(machine.path("app")).expect("removed");
+    std::os::unix::fs::symlink(root.join("opt/app"), machine.path("app")).expect("linked");
+    machine.start();
+    for (from, to) in [(1, 2), (2, 1), (1, 2)] {
+        machine.wait_for(&format!("{from} {from} boosted"));
+        dpkg(&["-i", &format!("{to}.deb")]);
+        assert!(
+            machine.says().starts_with(&format!("{to} {to}")),
+            "the new one runs at once"
+        );
+    }
+    machine.wait_for("2 2 boosted");
+    dpkg(&["-r", "--force-remove-essential", "dwelltest"]);
+    machine.wait_until("the stock program stays behind", || {
+        !root.join("opt/app/.prog.dwell-stock").exists()
+    });
+    assert!(!root.join("opt/app/prog").exists());
+}
+
+/// `VERSION.deb` with the program and its library of that version.
+fn package(machine: &Machine, version: u32) {
+    let folder = format!("package{version}");
+    let app = format!("{folder}/opt/app");
+    fs::create_dir_all(machine.path(&app)).expect("a folder");
+    fs::create_dir_all(machine.path(&folder).join("DEBIAN")).expect("a folder");
+    machine.library(&app, version);
+    machine.program(&app, version);
+    let control = format!(
+        "Package: dwelltest\nVersion: {version}\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: test\n"
+    );
+    fs::write(machine.path(&folder).join("DEBIAN/control"), control).expect("written");
+    let to = format!("{version}.deb");
+    let built = Command::new("dpkg-deb")
+        .args(["-b", &folder, &to])
+        .current_dir(&machine.folder)
+        .output();
+    let built = built.expect("dpkg-deb runs");
+    assert!(built.status.success(), "{}", text(&built.stderr));
+}
