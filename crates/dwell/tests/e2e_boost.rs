@@ -49,6 +49,16 @@ impl Machine {
         self.path("app/prog")
     }
 
+    /// The program, without variables that name other libraries: under those the stock one would run, and test
+    /// harnesses set them.
+    fn starts_prog(&self) -> Command {
+        let mut command = Command::new(self.prog());
+        for name in ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
     fn config(&self) -> PathBuf {
         self.path("config/prog.toml")
     }
@@ -143,10 +153,7 @@ impl Machine {
 
     /// What the program prints.
     fn says(&self) -> String {
-        let output = Command::new(self.prog())
-            .arg("maps")
-            .output()
-            .expect("it runs");
+        let output = self.starts_prog().arg("maps").output().expect("it runs");
         assert_eq!(output.status.code(), Some(3), "{}", self.log());
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
@@ -248,7 +255,8 @@ fn a_program_is_switched_and_taken_back() {
     assert_eq!(status["crashes_not_seen"], Value::Null);
 
     // Variables that name other libraries have the stock program run.
-    let preloaded = Command::new(machine.prog())
+    let preloaded = machine
+        .starts_prog()
         .arg("maps")
         .env("LD_PRELOAD", "libm.so.6")
         .output();
@@ -322,13 +330,11 @@ fn a_broken_boosted_file_is_rolled_back_within_a_second() {
         "still the boosted file"
     );
     let start = Instant::now();
-    let output = Command::new(machine.prog())
-        .arg("maps")
-        .output()
-        .expect("it runs");
+    let output = machine.starts_prog().arg("maps").output().expect("it runs");
     assert_eq!(output.status.code(), None, "it crashes");
     machine.wait_until("it crashes", || {
-        Command::new(machine.prog())
+        machine
+            .starts_prog()
             .output()
             .is_ok_and(|o| o.status.code() == Some(3))
     });
@@ -356,10 +362,7 @@ fn signals_from_outside_are_no_crash() {
     let mut machine = Machine::new("signals");
     machine.start();
     machine.wait_for("1 1 boosted");
-    let mut paused = Command::new(machine.prog())
-        .arg("pause")
-        .spawn()
-        .expect("runs");
+    let mut paused = machine.starts_prog().arg("pause").spawn().expect("runs");
     let boosted = fs::metadata(machine.prog()).expect("there").ino();
     machine.wait_until("it does not start", || {
         fs::metadata(format!("/proc/{}/exe", paused.id())).is_ok_and(|m| m.ino() == boosted)
@@ -370,10 +373,7 @@ fn signals_from_outside_are_no_crash() {
     paused.wait().expect("ends");
     std::thread::sleep(SOON);
     assert_eq!(machine.says(), "1 1 boosted");
-    Command::new(machine.prog())
-        .arg("abort")
-        .status()
-        .expect("runs");
+    machine.starts_prog().arg("abort").status().expect("runs");
     let took = machine.wait_for("1 1 stock");
     assert!(took < SOON, "{took:?}");
 }

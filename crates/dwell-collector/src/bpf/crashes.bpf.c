@@ -99,9 +99,10 @@ int BPF_PROG(on_signal, int signal, struct kernel_siginfo___crash *info, struct 
 	crash->pad = 0;
 	u64 start = BPF_CORE_READ(mm, arg_start);
 	u64 len = BPF_CORE_READ(mm, arg_end) - start;
-	crash->args_len = len < ARGS ? len : ARGS;
-	if (bpf_probe_read_user(crash->args, ARGS, (void *)start))
-		crash->args_len = 0;
+	if (len > ARGS)
+		len = ARGS;
+	/* No more than there is: the stack may end right behind. */
+	crash->args_len = bpf_probe_read_user(crash->args, len, (void *)start) ? 0 : len;
 	bpf_ringbuf_submit(crash, 0);
 	return 0;
 }

@@ -295,11 +295,12 @@ impl Programs {
         };
         let id = record.build_id.clone();
         self.take_back(&name);
+        // Anybody may have started it with anything: what moves a terminal's cursor is left out.
+        let started_as = crash.args.join(" ").replace(char::is_control, " ");
         let reason = format!(
-            "{} in process {}, started as: {}",
+            "{} in process {}, started as: {started_as}",
             signal_name(crash.signal),
             crash.pid,
-            crash.args.join(" ")
         );
         eprintln!("dwell: {name}: rolled back: {reason}");
         aside(&file, reason, &id);
