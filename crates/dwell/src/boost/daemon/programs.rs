@@ -282,18 +282,15 @@ impl Programs {
 
     /// A boosted process crashed: stock from now on.
     pub fn crashed(&mut self, crash: &Crash) {
-        let ran = |p: &Program| match &p.phase {
-            Phase::Active(record) => file_of(record) == crash.file,
-            _ => false,
-        };
-        let Some((name, program)) = self.known.iter().find(|(_, p)| ran(p)) else {
+        let found = self.known.iter().find_map(|(name, p)| match &p.phase {
+            Phase::Active(r) if file_of(r) == crash.file => {
+                Some((name.clone(), p.config.file.clone(), r.build_id.clone()))
+            }
+            _ => None,
+        });
+        let Some((name, file, id)) = found else {
             return;
         };
-        let (name, file) = (name.clone(), program.config.file.clone());
-        let Phase::Active(record) = &program.phase else {
-            return;
-        };
-        let id = record.build_id.clone();
         self.take_back(&name);
         // Anybody may have started it with anything: what moves a terminal's cursor is left out.
         let started_as = crash.args.join(" ").replace(char::is_control, " ");
