@@ -4,6 +4,7 @@ mod common;
 
 use common::{Folder, at_level, inputs, merge_with, same, with_libc};
 use dwell_booster::{Options, Refusal, plan};
+use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,6 +73,18 @@ const RUNS: &[(&str, &[&str])] = &[
     ("/usr/bin/c++filt", &["_ZNSt6vectorIiSaIiEE9push_backEOi"]),
 ];
 
+/// valgrind does not read a file with a second `.rodata`: then it finds no function of libc's to stand in for.
+fn sections_have_names_of_their_own(merged: &Path) {
+    let bytes = fs::read(merged).expect("the merged program");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    let mut names = BTreeSet::new();
+    for section in file.sections() {
+        let name = section.name().expect("a name").to_owned();
+        assert!(names.insert(name.clone()), "two sections are called {name}");
+    }
+    assert!(names.contains(".rodata") && names.contains(".text"));
+}
+
 fn same_when_merged(way: &Options, name: &str) {
     let mut done = 0;
     for (program, args) in RUNS {
@@ -85,6 +98,7 @@ fn same_when_merged(way: &Options, name: &str) {
                 if let Some(direct) = built.direct {
                     println!("{}: {direct:?}", program.display());
                 }
+                sections_have_names_of_their_own(&merged);
                 let output = same(program, &merged, args);
                 let all = output.stdout.len() + output.stderr.len();
                 assert!(

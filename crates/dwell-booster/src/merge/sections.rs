@@ -43,14 +43,20 @@ impl Section {
 pub(crate) fn sections_of_modules(image: &Image, names: &[&str]) -> Vec<Section> {
     let of_modules = image.loads.iter().filter_map(|l| Some((l, l.module?)));
     let mut sections = Vec::new();
+    let mut last_with_code = None;
     for (load, module) in of_modules {
         let suffix = match module {
             0 => String::new(),
             _ => format!(".{}", names[module]),
         };
         let (name, flags) = match load.flags {
-            f if f & X != 0 => (".text", elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0),
+            f if f & X != 0 => {
+                last_with_code = Some(module);
+                (".text", elf::SHF_ALLOC.0 | elf::SHF_EXECINSTR.0)
+            }
             f if f & W != 0 => (".data", elf::SHF_ALLOC.0 | elf::SHF_WRITE.0),
+            // What linkers put before the code was the loader's. valgrind refuses a second `.rodata`.
+            _ if last_with_code != Some(module) => (".head", elf::SHF_ALLOC.0),
             _ => (".rodata", elf::SHF_ALLOC.0),
         };
         let section = |name: &str, kind: u32, from: u64, size: u64| Section {
