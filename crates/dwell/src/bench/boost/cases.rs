@@ -12,6 +12,8 @@ pub enum Kind {
     Loop,
     /// Memory of a waiting process that it has for itself and has written to, bytes.
     Memory,
+    /// A shell script that runs programs, ns per script.
+    Shell,
 }
 
 /// A program with its arguments.
@@ -36,6 +38,7 @@ impl Case {
             Kind::Start => "start: ",
             Kind::Loop => "loop: ",
             Kind::Memory => "memory: ",
+            Kind::Shell => "shell: ",
         };
         format!("{what}{} {}", self.program, self.args.join(" "))
     }

@@ -5,6 +5,7 @@
 mod cases;
 mod memory;
 mod report;
+mod shell;
 
 pub use report::BoostReport;
 
@@ -33,6 +34,11 @@ const WAYS: [Way; 3] = [
         level: 1,
     },
 ];
+/// What is measured of shells and the programs that they run.
+const WAYS_OF_SHELLS: [Way; 1] = [Way {
+    libc: true,
+    level: 1,
+}];
 /// Loops run this many times less often than starts, which are short.
 const LOOPS_LESS_OFTEN: usize = 8;
 /// Fewest rounds of a loop.
@@ -54,10 +60,21 @@ pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Re
             Err(why) => report.leave_out(&case.title(), &format!("{why:#}")),
         }
     }
+    let texts = |title: &str| only.is_empty() || only.iter().any(|text| title.contains(text));
+    for shell in shell::all().filter(|s| texts(&s.title())) {
+        progress(&shell.title());
+        match shell.measure(
+            &WAYS_OF_SHELLS,
+            (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
+        ) {
+            Ok(row) => report.rows.push(row),
+            Err(why) => report.leave_out(&shell.title(), &format!("{why:#}")),
+        }
+    }
     Ok(report)
 }
 
-/// A program as it is, or merged.
+/// A program as it is, or merged; or a folder of programs.
 struct Variant {
     /// None: as it is.
     way: Option<Way>,
@@ -88,18 +105,25 @@ fn measure(case: &Case, rounds: usize) -> Result<Row> {
     };
     let rounds = match case.kind {
         Kind::Start => rounds,
-        Kind::Loop | Kind::Memory => (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
+        Kind::Loop | Kind::Memory | Kind::Shell => (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
     };
-    interleave(case, &variants, rounds, once)
+    let (stock, figures) = interleave(&variants, rounds, |way| case.limit(way), once)?;
+    Ok(Row {
+        kind: case.kind,
+        program: case.program,
+        args: case.args.join(" "),
+        stock,
+        figures,
+    })
 }
 
-/// All variants in turns, the first one between all.
+/// All variants in turns, the first one, stock, between all. Gives stock's median, and the figures.
 fn interleave(
-    case: &Case,
     variants: &[Variant],
     rounds: usize,
+    limit: impl Fn(Way) -> f64,
     mut once: impl FnMut(&Path) -> Result<f64>,
-) -> Result<Row> {
+) -> Result<(f64, Vec<Figure>)> {
     let stock = &variants[0].file;
     once(stock)?;
     let mut before = once(stock)?;
@@ -120,16 +144,10 @@ fn interleave(
             way: variant.way,
             value: median(&with),
             ratio: estimate(&pair(triples).ratios),
-            limit: variant.way.map(|way| case.limit(way)),
+            limit: variant.way.map(&limit),
         }
     });
-    Ok(Row {
-        kind: case.kind,
-        program: case.program,
-        args: case.args.join(" "),
-        stock: median(&alone),
-        figures: figures.collect(),
-    })
+    Ok((median(&alone), figures.collect()))
 }
 
 /// Wall-clock time from the start of a run to its end, ns; of a loop its processor time, which a shared machine
