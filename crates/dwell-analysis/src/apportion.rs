@@ -18,7 +18,8 @@ pub fn apportion(total: u64, weights: &[u64]) -> Vec<u64> {
         .iter()
         .map(|weight| {
             partial += u128::from(*weight);
-            let upto = (u128::from(total) * (partial >> shift) / whole) as u64;
+            // Rounded to the nearest: a last weight of next to nothing gets nothing.
+            let upto = ((u128::from(total) * (partial >> shift) + whole / 2) / whole) as u64;
             let share = upto - given;
             given = upto;
             share
@@ -81,7 +82,8 @@ mod tests {
     #[test]
     fn shares_add_up_and_follow_the_weights() {
         assert_eq!(apportion(100, &[1, 1, 2]), [25, 25, 50]);
-        assert_eq!(apportion(10, &[1, 1, 1]), [3, 3, 4]);
+        assert_eq!(apportion(10, &[1, 1, 1]), [3, 4, 3]);
+        assert_eq!(apportion(10, &[999, 0, 1]), [10, 0, 0]);
         assert_eq!(apportion(10, &[0, 0, 0]).iter().sum::<u64>(), 10);
         assert!(apportion(10, &[]).is_empty());
     }
