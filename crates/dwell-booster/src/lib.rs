@@ -6,6 +6,7 @@
 //! - [`collect`] finds a program's libraries in the loader's order, through a function that gives the
 //!   bytes of a path.
 //! - [`plan`] tells what would be merged, what stays, and what the loader would be spared.
+//! - [`question`] makes a program to be run: its output tells which functions are chosen at start (IFUNC).
 //! - [`build`] makes the merged file.
 //!
 //! Addresses: a *stated* address is the one in an input file; an *image* address is where the same
@@ -27,7 +28,7 @@ mod values;
 pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
-pub use merge::{Built, Count, DirectCalls, build, is_merged};
+pub use merge::{Built, Choices, Count, DirectCalls, Question, build, is_merged, question};
 pub use plan::{Library, Plan, RelocationCount, plan};
 
 use std::collections::{BTreeSet, HashMap};
@@ -64,6 +65,9 @@ pub struct Options {
     pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).
     pub direct: bool,
+    /// What functions that are chosen at start were chosen to be, by the answer to a [`question`]: calls of them go
+    /// there at once, and each start looks whether the choice is still the same. Heeded with `libc` and `direct`.
+    pub choices: Option<Choices>,
     /// When the merged file gives way to the stock one; never, when not given.
     pub stand_in: Option<StandIn>,
 }

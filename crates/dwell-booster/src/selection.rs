@@ -21,7 +21,7 @@ impl Verdict {
 /// What the C library is called; a merged one answers to this name.
 pub(crate) const LIBC: &str = "libc.so.6";
 /// The loader, which stays in any case.
-const LOADER: &str = "ld-linux-x86-64.so.2";
+pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// Unwinds the stacks of cancelled threads, and of C++ programs.
 const UNWINDER: &str = "libgcc_s.so.1";

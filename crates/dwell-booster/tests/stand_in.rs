@@ -1,8 +1,8 @@
 //! A merged file that stands in the stock program's place gives way to it when it should, and only then.
 mod common;
 
-use common::{Folder, compile, merge_with};
-use dwell_booster::{Options, StandIn, is_merged};
+use common::{Folder, compile, merge_with, with_libc};
+use dwell_booster::{Options, Refusal, StandIn, is_merged};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -80,4 +80,47 @@ fn gives_way_without_its_guard_and_under_variables() {
     // Better merged than not at all.
     fs::remove_file(&stock).expect("removed");
     assert_eq!(run(&merged, &[]), ran(&merged));
+}
+
+/// Does what the C library chooses functions for; prints the file that runs.
+const COPIES: &str = "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
+    int main(int argc, char **argv) { char exe[4096], copy[4096]; long n = readlink(\"/proc/self/exe\", exe, 4095);\n\
+    exe[n < 0 ? 0 : n] = 0; memcpy(copy, exe, sizeof copy); printf(\"%s %s %zu\\n\", copy, argv[0], strlen(argv[1]));\n\
+    return strchr(argv[1], 'x') ? 3 : 1; }\n";
+
+/// Functions that libc chooses for the processor are called directly as long as it chooses the same. With another choice
+/// nothing of the merged program runs.
+#[test]
+fn gives_way_where_libc_chooses_otherwise() {
+    let folder = Folder::new("choices");
+    fs::write(folder.file("prog.c"), COPIES).expect("written");
+    compile(&folder, "gcc -O1 -fno-builtin -o prog prog.c");
+    let stock = folder.file("prog");
+    let (merged, built) = match merge_with(&folder, &stock, &with_libc()) {
+        Err(why @ Refusal::Unsupported { .. }) => {
+            return println!("not with this C library: {why}");
+        }
+        made => made.expect("it can be merged"),
+    };
+    // Two are left to the kernel: time and gettimeofday.
+    assert!(built.bound > 20, "{}", built.bound);
+    let calls = built.direct.expect("level 1").calls;
+    assert!(calls.chosen < 20 && calls.direct > 1000, "{calls:?}");
+    let name = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let tune = |what| [("GLIBC_TUNABLES", what)];
+    let said = (name(&merged), format!("{} 1", merged.display()));
+    assert_eq!(run(&merged, &[]), said);
+    assert_eq!(run(&merged, &tune("glibc.malloc.check=0")), said);
+    // Take away whatever was preferred.
+    let less = tune(
+        "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load,-SSE4_1",
+    );
+    assert_eq!(run(&merged, &less), (name(&stock), said.1.clone()));
+    // Nothing is run that could call what the processor may lack.
+    fs::remove_file(&stock).expect("removed");
+    let mut command = Command::new(&merged);
+    let output = command.arg("x").envs(less).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("another processor"));
+    assert_eq!(run(&merged, &[]), said);
 }

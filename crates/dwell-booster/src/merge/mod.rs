@@ -1,5 +1,6 @@
 //! Making the merged file.
 mod arrays;
+mod choices;
 mod direct;
 mod dynamic;
 mod eh_frame;
@@ -27,6 +28,8 @@ use crate::selection::{LIBC, select};
 use crate::values::Values;
 use crate::{Inputs, Options, Refusal, StandIn};
 use arrays::Arrays;
+pub use choices::{Choices, Question, question};
+use choices::{Chosen, Guard};
 use direct::Direct;
 pub use direct::{Count, DirectCalls};
 pub use identity::is_merged;
@@ -53,6 +56,8 @@ pub struct Built {
     pub relative: usize,
     /// Entries of call frame information that can be found.
     pub call_frames: usize,
+    /// How many functions that are chosen at start (IFUNC) were bound, under a guard.
+    pub bound: usize,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
 }
@@ -63,6 +68,7 @@ struct Merge<'a, 'data> {
     layout: &'a Layout,
     soname: String,
     stand_in: Option<&'a StandIn>,
+    guard: Guard<'a>,
 }
 
 /// A file that is not yet examined, with what it was made of.
@@ -72,6 +78,7 @@ struct Made<'a> {
     symbols: SymbolTables<'a>,
     direct: Direct,
     left: Relocations,
+    chosen: Chosen,
     call_frames: usize,
 }
 
@@ -82,12 +89,12 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let program = &closure.modules[0];
     let unsupported = |why| Refusal::unsupported(&program.path, why);
     let layout = Layout::of(&closure, &verdicts).map_err(unsupported)?;
-    let merge = Merge {
-        closure: &closure,
-        layout: &layout,
-        soname: soname(&closure, &layout),
-        stand_in: options.stand_in.as_ref(),
-    };
+    let choices = options.choices.as_ref().filter(|_| choices::binds(options));
+    let guard = choices.map_or(Guard::None, |choices| {
+        let hidden = options.stand_in.as_ref().map(|s| s.stock.as_bytes());
+        Guard::Compare(choices, hidden.unwrap_or(program.path.as_bytes()))
+    });
+    let merge = Merge::new(&closure, &layout, options, guard);
     let made = merge.make(options)?;
     verify::verify(&merge, &made)?;
     let names = |merged: bool| {
@@ -102,6 +109,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         symbolic: made.left.rela.len() - made.left.relative,
         relative: made.left.relative + made.left.packed,
         call_frames: made.call_frames,
+        bound: made.chosen.resolvers.len(),
         direct: options.direct.then_some(made.direct.report),
         bytes: made.image.bytes,
     })
@@ -116,14 +124,30 @@ fn soname(closure: &Closure<'_>, layout: &Layout) -> String {
     }
 }
 
-impl<'a> Merge<'a, '_> {
+impl<'a, 'data> Merge<'a, 'data> {
+    fn new(
+        closure: &'a Closure<'data>,
+        layout: &'a Layout,
+        options: &'a Options,
+        guard: Guard<'a>,
+    ) -> Self {
+        Merge {
+            closure,
+            layout,
+            soname: soname(closure, layout),
+            stand_in: options.stand_in.as_ref(),
+            guard,
+        }
+    }
+
     fn make(&self, options: &Options) -> Result<Made<'a>, Refusal> {
         let (closure, layout) = (self.closure, self.layout);
         let mut values = Values::of(closure, layout)?;
+        let mut chosen = Chosen::bind(&mut values, layout, self.guard);
         let arrays = Arrays::of(closure, layout, &values);
         let all_exports = exports::exports(closure, layout);
+        let writable = Writable::new(self, &arrays, &mut chosen, &mut values);
         let versions = self.versions(&values, &all_exports)?;
-        let writable = Writable::new(self, &arrays, &mut values);
         let symbols = SymbolTables::new(values.imports.clone(), all_exports, &versions);
         let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
 
@@ -148,6 +172,7 @@ impl<'a> Merge<'a, '_> {
             symbols,
             direct,
             left,
+            chosen,
             call_frames,
         })
     }
@@ -177,12 +202,7 @@ mod tests {
         let closure = Closure::of(&inputs).expect("bash can be read");
         let verdicts = select(&closure, &options).expect("bash can be merged");
         let layout = Layout::of(&closure, &verdicts).expect("bash can be laid out");
-        let merge = Merge {
-            closure: &closure,
-            layout: &layout,
-            soname: "bash.boosted".into(),
-            stand_in: None,
-        };
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
         let mut made = merge.make(&options).expect("bash can be merged");
         verify::verify(&merge, &made).expect("what is made is right");
         let sites: Vec<direct::Site> = made.direct.sites.values().flatten().cloned().collect();

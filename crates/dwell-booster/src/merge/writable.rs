@@ -2,6 +2,7 @@
 //! of constructors and destructors, the dynamic section. And the code behind it.
 use super::Merge;
 use super::arrays::Arrays;
+use super::choices::Chosen;
 use super::entry::{self, Start};
 use super::{plugins, stand_in};
 use crate::PAGE;
@@ -30,7 +31,12 @@ fn dynamic_len(merge: &Merge<'_, '_>) -> u64 {
 
 impl Writable {
     /// Places the parts and adds what the arrays hold to `values`.
-    pub(crate) fn new(merge: &Merge<'_, '_>, arrays: &Arrays, values: &mut Values) -> Self {
+    pub(crate) fn new(
+        merge: &Merge<'_, '_>,
+        arrays: &Arrays,
+        chosen: &mut Chosen,
+        values: &mut Values,
+    ) -> Self {
         let layout = merge.layout;
         let mut bytes = thread_local_image(merge);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -38,7 +44,8 @@ impl Writable {
         let fini = init + 8 * arrays.init.len() as u64;
         let preinit = fini + 8 * arrays.fini.len() as u64;
         let dlopen = preinit + 8 * arrays.preinit.len() as u64;
-        let dynamic = (dlopen + 8).next_multiple_of(16);
+        let choices = dlopen + 8;
+        let dynamic = (choices + chosen.len()).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
         for (number, value) in arrays.all().enumerate() {
@@ -59,6 +66,9 @@ impl Writable {
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
             code.extend(plugins::code(merge, plugins_at, dlopen));
         }
+        let guard = entry + code.len() as u64;
+        chosen.put(merge, values, (choices, guard));
+        code.extend(chosen.code(merge.guard, guard));
         Writable {
             bytes,
             code,

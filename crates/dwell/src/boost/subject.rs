@@ -42,7 +42,7 @@ impl Subject {
             keep: checked,
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
-            stand_in: None,
+            ..Options::default()
         };
         check_names(libs, &inputs)?;
         Ok(Subject {

@@ -239,7 +239,7 @@ impl Finder<'_> {
     }
 }
 
-fn code_of(image: &Image) -> Vec<(u64, u64)> {
+pub(crate) fn code_of(image: &Image) -> Vec<(u64, u64)> {
     let code = image.loads.iter().filter(|l| l.flags & (X | W) == X);
     let mut code: Vec<_> = code.map(|l| (l.at, l.at + l.file_size)).collect();
     code.sort_unstable();
