@@ -1,4 +1,5 @@
 //! Where everything goes: modules keep their inner layout, one behind the other.
+use crate::PAGE;
 use crate::closure::Closure;
 use crate::selection::Verdict;
 
@@ -32,15 +33,28 @@ pub(crate) struct TlsLayout {
 const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
 /// Most zeroed memory, bytes: the file holds it, since modules behind it follow in the file, too.
 const MAX_ZEROES: u64 = 256 << 20;
+/// Last address at which a program may begin: processes have 128 TiB.
+const MAX_ADDRESS: u64 = (1 << 47) - (4 << 30);
 /// Code reaches all of the image by 32-bit distances.
 const MAX_IMAGE: u64 = 1 << 31;
 
 impl Layout {
-    pub(crate) fn of(closure: &Closure<'_>, verdicts: &[Verdict]) -> Result<Self, &'static str> {
+    /// `fixed`: where the image is to begin, if it is to be loaded at one address; a program that has one keeps it.
+    pub(crate) fn of(
+        closure: &Closure<'_>,
+        verdicts: &[Verdict],
+        fixed: Option<u64>,
+    ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
-        let start = program.start();
-        let mut end = program.end();
-        let mut bases = vec![Some(0)];
+        let aligned = closure.modules.iter().map(|m| m.align).max();
+        let fixed = fixed.filter(|_| !program.is_fixed());
+        let own = fixed.map_or(0, |at| at.next_multiple_of(aligned.unwrap_or(PAGE)));
+        if own > MAX_ADDRESS {
+            return Err("the address that it should have is beyond a program's memory");
+        }
+        let start = program.start() + own;
+        let mut end = program.end() + own;
+        let mut bases = vec![Some(own)];
         for (module, verdict) in closure.modules.iter().zip(verdicts).skip(1) {
             if !verdict.is_merged() {
                 bases.push(None);
@@ -70,7 +84,7 @@ impl Layout {
             tls: tls_layout(closure, &bases),
             bases,
             end,
-            fixed: program.is_fixed(),
+            fixed: fixed.is_some() || program.is_fixed(),
         })
     }
 
@@ -78,6 +92,11 @@ impl Layout {
     pub(crate) fn merged(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
         let bases = self.bases.iter().enumerate();
         bases.filter_map(|(index, base)| Some((index, (*base)?)))
+    }
+
+    /// What is added to the program's own stated addresses.
+    pub(crate) fn own(&self) -> u64 {
+        self.bases[0].unwrap_or_default()
     }
 
     /// Where the thread-local block's initial image is.

@@ -65,6 +65,9 @@ pub struct Options {
     pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).
     pub direct: bool,
+    /// Where the merged file is to begin in memory: it then has the same addresses in every process, and what nobody writes
+    /// to is mapped executable with the code (level 2). Anywhere, when not given.
+    pub fixed: Option<u64>,
     /// What functions that are chosen at start were chosen to be, by the answer to a [`question`]: calls of them go
     /// there at once, and each start looks whether the choice is still the same. Heeded with `libc` and `direct`.
     pub choices: Option<Choices>,

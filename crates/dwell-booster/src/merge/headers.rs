@@ -65,11 +65,14 @@ impl Segment {
 /// The ELF header of the merged file: the program's, with other tables.
 pub(crate) fn elf_header(
     image: &mut Image,
+    fixed: bool,
     entry: u64,
     table: (u64, usize),
     sections: (u64, usize),
 ) {
     let start = image.start;
+    let kind = if fixed { elf::ET_EXEC } else { elf::ET_DYN };
+    image.put(start + 16, &kind.0.to_le_bytes());
     image.put(start + 24, &entry.to_le_bytes());
     let (at, count) = table;
     image.put(start + 32, &(at - start).to_le_bytes());
@@ -78,6 +81,26 @@ pub(crate) fn elf_header(
     image.put(start + 58, &64u16.to_le_bytes());
     image.put(start + 60, &(sections.1 as u16).to_le_bytes());
     image.put(start + 62, &(sections.1 as u16 - 1).to_le_bytes());
+}
+
+/// Ranges that nobody writes to become one where the next one begins on the page behind the last: each range costs
+/// time at start. What lies between them is zeroes of the file.
+fn fused(loads: Vec<Segment>) -> Vec<Segment> {
+    let mut fused: Vec<Segment> = Vec::new();
+    for load in loads {
+        if let Some(last) = fused.last_mut()
+            && (last.flags | load.flags) & W == 0
+            && (last.at + last.mem_size).next_multiple_of(PAGE) == load.at & !(PAGE - 1)
+        {
+            last.flags |= load.flags;
+            last.file_size = load.at + load.file_size - last.at;
+            last.mem_size = last.file_size;
+            last.align = last.align.max(load.align);
+        } else {
+            fused.push(load);
+        }
+    }
+    fused
 }
 
 /// Rounded down to pages at both ends, as the loader does with what it makes read-only.
@@ -101,8 +124,8 @@ impl Tables {
         let table_len = (Segment::BYTES * self.headers) as u64;
         let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, self.at, table_len, 8)];
         headers.push(of(elf::PT_INTERP, ".interp", 1));
-        headers.extend(image.loads.iter().map(Segment::of));
-        headers.push(own);
+        let loads = image.loads.iter().map(Segment::of).chain([own]).collect();
+        headers.extend(if merge.fuse { fused(loads) } else { loads });
         let (at, len) = (writable.dynamic, writable.dynamic_len);
         headers.push(Segment::table(elf::PT_DYNAMIC.0, R | W, at, len, 8));
         headers.push(of(elf::PT_NOTE, ".note", 4));
@@ -118,7 +141,8 @@ impl Tables {
             });
         }
         if let Some(relro) = &merge.closure.modules[0].relro {
-            let relro = pages(relro);
+            let own = merge.layout.own();
+            let relro = pages(&(relro.start + own..relro.end + own));
             let len = relro.end - relro.start;
             headers.push(Segment::table(elf::PT_GNU_RELRO.0, R, relro.start, len, 1));
         }

@@ -69,6 +69,8 @@ struct Merge<'a, 'data> {
     soname: String,
     stand_in: Option<&'a StandIn>,
     guard: Guard<'a>,
+    /// Whether neighbouring ranges that nobody writes to are mapped as one.
+    fuse: bool,
 }
 
 /// A file that is not yet examined, with what it was made of.
@@ -88,7 +90,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let verdicts = select(&closure, options)?;
     let program = &closure.modules[0];
     let unsupported = |why| Refusal::unsupported(&program.path, why);
-    let layout = Layout::of(&closure, &verdicts).map_err(unsupported)?;
+    let layout = Layout::of(&closure, &verdicts, options.fixed).map_err(unsupported)?;
     let choices = options.choices.as_ref().filter(|_| choices::binds(options));
     let guard = choices.map_or(Guard::None, |choices| {
         let hidden = options.stand_in.as_ref().map(|s| s.stock.as_bytes());
@@ -137,6 +139,7 @@ impl<'a, 'data> Merge<'a, 'data> {
             soname: soname(closure, layout),
             stand_in: options.stand_in.as_ref(),
             guard,
+            fuse: options.fixed.is_some(),
         }
     }
 
@@ -201,7 +204,7 @@ mod tests {
         };
         let closure = Closure::of(&inputs).expect("bash can be read");
         let verdicts = select(&closure, &options).expect("bash can be merged");
-        let layout = Layout::of(&closure, &verdicts).expect("bash can be laid out");
+        let layout = Layout::of(&closure, &verdicts, options.fixed).expect("bash can be laid out");
         let merge = Merge::new(&closure, &layout, &options, Guard::None);
         let mut made = merge.make(&options).expect("bash can be merged");
         verify::verify(&merge, &made).expect("what is made is right");

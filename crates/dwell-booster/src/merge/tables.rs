@@ -189,6 +189,12 @@ impl Tables {
         self.bytes[..bytes.len()].copy_from_slice(&bytes);
         image.append(R, &self.bytes);
         let sections = self.section_headers(merge, image, writable);
-        elf_header(image, writable.entry, (self.at, headers.len()), sections);
+        elf_header(
+            image,
+            merge.layout.fixed,
+            writable.entry,
+            (self.at, headers.len()),
+            sections,
+        );
     }
 }

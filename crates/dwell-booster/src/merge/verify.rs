@@ -13,7 +13,7 @@ use std::ops::Range;
 
 /// Examines the finished file.
 pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refusal> {
-    let merged = Module::parse("the merged file", &made.image.bytes);
+    let merged = Module::parse_merged(&made.image.bytes);
     let merged = merged.map_err(|why| Refusal::Check(why.to_string()))?;
     let (values, direct) = (&made.values, &made.direct);
     same_bytes(merge, &merged, values, direct)

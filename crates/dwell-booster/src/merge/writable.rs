@@ -58,7 +58,7 @@ impl Writable {
         let start = Start {
             read_only,
             functions: (init, arrays.init.len() as u32),
-            program: merge.closure.modules[0].elf.entry().unwrap_or_default(),
+            program: merge.closure.modules[0].elf.entry().unwrap_or_default() + layout.own(),
         };
         let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
         code.extend(entry::code(entry + code.len() as u64, &start));

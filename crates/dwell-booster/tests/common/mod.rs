@@ -58,6 +58,16 @@ pub fn with_libc() -> Options {
     }
 }
 
+/// At one address (level 2), with the C library or without.
+pub fn at_one_address(libc: bool) -> Options {
+    Options {
+        direct: true,
+        libc,
+        fixed: Some(0x5b5f_1234_5000),
+        ..Options::default()
+    }
+}
+
 /// Merges `program` into the folder, under the program's own name.
 pub fn merge_with(
     folder: &Folder,

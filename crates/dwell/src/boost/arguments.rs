@@ -86,8 +86,8 @@ impl How {
     /// Refuses what cannot be built yet; never makes something else instead.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.level <= 1,
-            "--level {} is not built yet: use --level 1",
+            self.level <= 2,
+            "--level {} is not built yet: use --level 2",
             self.level
         );
         Ok(())

@@ -5,6 +5,7 @@ use dwell_booster::{Inputs, LoaderCache, Options, Refusal, collect};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -42,6 +43,11 @@ impl Subject {
             keep: checked,
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
+            fixed: if how.level >= 2 {
+                Some(random_address()?)
+            } else {
+                None
+            },
             ..Options::default()
         };
         check_names(libs, &inputs)?;
@@ -66,6 +72,16 @@ impl Subject {
         );
         Ok(())
     }
+}
+
+/// Where a merged program may begin: the kernel draws from the same range for programs without an address, as finely.
+fn random_address() -> anyhow::Result<u64> {
+    const FIRST: u64 = 0x5555_5555_4000;
+    const PAGES: u64 = 1 << 28;
+    let mut bytes = [0; 8];
+    let mut file = fs::File::open("/dev/urandom").context("drawing an address")?;
+    file.read_exact(&mut bytes).context("drawing an address")?;
+    Ok(FIRST + (u64::from_le_bytes(bytes) % PAGES << 12))
 }
 
 /// Where a command is, without symbolic links.
