@@ -1,7 +1,8 @@
 //! Where everything goes: modules keep their inner layout, one behind the other.
+use crate::Options;
 use crate::PAGE;
 use crate::closure::Closure;
-use crate::selection::Verdict;
+use crate::selection::{LOADER, Verdict};
 
 /// Addresses of the merged image. The program's stay what they are; a library's grow by its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,6 +11,8 @@ pub(crate) struct Layout {
     pub start: u64,
     /// What is added to a module's stated addresses; none for those that are not merged.
     pub bases: Vec<Option<u64>>,
+    /// The loader, when it is in the file without being part of the program: index and base.
+    pub loader: Option<(usize, u64)>,
     /// First page behind all modules, where the tables made for the whole go.
     pub end: u64,
     /// Whether the image is loaded where it says, so that addresses are final.
@@ -39,15 +42,15 @@ const MAX_ADDRESS: u64 = (1 << 47) - (4 << 30);
 const MAX_IMAGE: u64 = 1 << 31;
 
 impl Layout {
-    /// `fixed`: where the image is to begin, if it is to be loaded at one address; a program that has one keeps it.
+    /// A program that has an address of its own keeps it.
     pub(crate) fn of(
         closure: &Closure<'_>,
         verdicts: &[Verdict],
-        fixed: Option<u64>,
+        options: &Options,
     ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
         let aligned = closure.modules.iter().map(|m| m.align).max();
-        let fixed = fixed.filter(|_| !program.is_fixed());
+        let fixed = options.fixed.filter(|_| !program.is_fixed());
         let own = fixed.map_or(0, |at| at.next_multiple_of(aligned.unwrap_or(PAGE)));
         if own > MAX_ADDRESS {
             return Err("the address that it should have is beyond a program's memory");
@@ -73,6 +76,18 @@ impl Layout {
         if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
             return Err("its program headers would take more than 64 KiB; merge fewer libraries");
         }
+        let mut loader = None;
+        if options.processor.is_some() {
+            let of_name = closure.modules.iter().position(|m| m.name == LOADER);
+            let index = of_name.ok_or("its loader is not among its libraries")?;
+            let module = &closure.modules[index];
+            if fixed.is_none() && !program.is_fixed() || !options.libc {
+                return Err("the loader goes with the C library, to one address");
+            }
+            let base = end.next_multiple_of(module.align);
+            end = base + module.end();
+            loader = Some((index, base));
+        }
         let files = closure.modules.iter().map(|m| m.elf.data().len() as u64);
         if end - start > files.sum::<u64>() + MAX_ZEROES {
             return Err(
@@ -83,6 +98,7 @@ impl Layout {
             start,
             tls: tls_layout(closure, &bases),
             bases,
+            loader,
             end,
             fixed: fixed.is_some() || program.is_fixed(),
         })
@@ -92,6 +108,11 @@ impl Layout {
     pub(crate) fn merged(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
         let bases = self.bases.iter().enumerate();
         bases.filter_map(|(index, base)| Some((index, (*base)?)))
+    }
+
+    /// The same and the loader, if it is in the file: all whose bytes are.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.merged().chain(self.loader)
     }
 
     /// What is added to the program's own stated addresses.

@@ -28,7 +28,9 @@ mod values;
 pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
-pub use merge::{Built, Choices, Count, DirectCalls, Question, build, is_merged, question};
+pub use merge::{
+    Answer, Built, Choices, Count, DirectCalls, Processor, Question, build, is_merged, question,
+};
 pub use plan::{Library, Plan, RelocationCount, plan};
 
 use std::collections::{BTreeSet, HashMap};
@@ -68,6 +70,9 @@ pub struct Options {
     /// Where the merged file is to begin in memory: it then has the same addresses in every process, and what nobody writes
     /// to is mapped executable with the code (level 2). Anywhere, when not given.
     pub fixed: Option<u64>,
+    /// What the processor says of itself: the loader is put into the file and asks it no more (level 3). Needs `fixed`
+    /// and `libc`.
+    pub processor: Option<Processor>,
     /// What functions that are chosen at start were chosen to be, by the answer to a [`question`]: calls of them go
     /// there at once, and each start looks whether the choice is still the same. Heeded with `libc` and `direct`.
     pub choices: Option<Choices>,

@@ -60,7 +60,7 @@ pub fn plan(inputs: &Inputs, options: &Options) -> Result<Plan, Refusal> {
     let closure = Closure::of(inputs)?;
     let verdicts = select(&closure, options)?;
     let program = &closure.modules[0];
-    let layout = Layout::of(&closure, &verdicts, options.fixed)
+    let layout = Layout::of(&closure, &verdicts, options)
         .map_err(|why| Refusal::unsupported(&program.path, why))?;
     let values = Values::of(&closure, &layout)?;
     let counts = Counts::of(&closure, &layout, &values)?;

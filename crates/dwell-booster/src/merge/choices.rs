@@ -53,7 +53,7 @@ pub fn question(inputs: &Inputs, options: &Options) -> Result<Option<Question>, 
     let closure = Closure::of(inputs)?;
     let verdicts = select(&closure, options)?;
     let path = &closure.modules[0].path;
-    let layout = Layout::of(&closure, &verdicts, options.fixed);
+    let layout = Layout::of(&closure, &verdicts, options);
     let layout = layout.map_err(|why| Refusal::unsupported(path, why))?;
     let merge = Merge::new(&closure, &layout, options, Guard::Ask);
     let made = merge.make(options)?;

@@ -66,8 +66,7 @@ impl Segment {
 pub(crate) fn elf_header(
     image: &mut Image,
     fixed: bool,
-    entry: u64,
-    table: (u64, usize),
+    (entry, table): (u64, (u64, usize)),
     sections: (u64, usize),
 ) {
     let start = image.start;
@@ -124,7 +123,12 @@ impl Tables {
         let table_len = (Segment::BYTES * self.headers) as u64;
         let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, self.at, table_len, 8)];
         headers.push(of(elf::PT_INTERP, ".interp", 1));
-        let loads = image.loads.iter().map(Segment::of).chain([own]).collect();
+        let inside = merge.layout.loader.map(|(index, _)| index);
+        let seen = image
+            .loads
+            .iter()
+            .filter(|l| inside.is_none() || l.module != inside);
+        let loads = seen.map(Segment::of).chain([own]).collect();
         headers.extend(if merge.fuse { fused(loads) } else { loads });
         let (at, len) = (writable.dynamic, writable.dynamic_len);
         headers.push(Segment::table(elf::PT_DYNAMIC.0, R | W, at, len, 8));
@@ -149,6 +153,37 @@ impl Tables {
         // The table's place was kept for all of them.
         let unused = Segment::table(elf::PT_NULL.0, 0, 0, 0, 0);
         headers.resize(self.headers, unused);
+        headers
+    }
+
+    /// The kernel's own table when the loader is in the file: with it, and without a loader to be loaded.
+    pub(crate) fn kernel_headers(
+        &self,
+        merge: &Merge<'_, '_>,
+        image: &Image,
+        seen: &[Segment],
+    ) -> Vec<Segment> {
+        let Some((index, _)) = merge.layout.loader else {
+            return Vec::new();
+        };
+        let of_loader = image.loads.iter().filter(|l| l.module == Some(index));
+        let is_load = |s: &&Segment| s.kind == elf::PT_LOAD.0;
+        let mut loads: Vec<Segment> = fused(of_loader.map(Segment::of).collect());
+        loads.extend(seen.iter().filter(is_load));
+        loads.sort_by_key(|s| s.at);
+        let at = self.at + (Segment::BYTES * self.headers) as u64;
+        let len = (Segment::BYTES * self.for_kernel) as u64;
+        let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, at, len, 8)];
+        headers.extend(loads);
+        let left_out = [
+            elf::PT_PHDR.0,
+            elf::PT_LOAD.0,
+            elf::PT_INTERP.0,
+            elf::PT_NULL.0,
+        ];
+        headers.extend(seen.iter().filter(|s| !left_out.contains(&s.kind)));
+        let unused = Segment::table(elf::PT_NULL.0, 0, 0, 0, 0);
+        headers.resize(self.for_kernel, unused);
         headers
     }
 }

@@ -9,6 +9,7 @@ mod exports;
 mod headers;
 mod identity;
 mod image;
+mod inside;
 mod loader;
 mod plugins;
 mod relocations;
@@ -34,6 +35,8 @@ use direct::Direct;
 pub use direct::{Count, DirectCalls};
 pub use identity::is_merged;
 use image::Image;
+use inside::Inside;
+pub use inside::{Answer, Processor};
 use relocations::Relocations;
 use symbols::SymbolTables;
 use tables::Tables;
@@ -58,6 +61,9 @@ pub struct Built {
     pub call_frames: usize,
     /// How many functions that are chosen at start (IFUNC) were bound, under a guard.
     pub bound: usize,
+    /// How many of the loader's questions to the processor are answered from memory, and how many there are; none when
+    /// the loader is not in the file.
+    pub remembered: Option<(usize, usize)>,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
 }
@@ -69,6 +75,7 @@ struct Merge<'a, 'data> {
     soname: String,
     stand_in: Option<&'a StandIn>,
     guard: Guard<'a>,
+    processor: Option<&'a Processor>,
     /// Whether neighbouring ranges that nobody writes to are mapped as one.
     fuse: bool,
 }
@@ -81,6 +88,7 @@ struct Made<'a> {
     direct: Direct,
     left: Relocations,
     chosen: Chosen,
+    inside: Option<Inside>,
     call_frames: usize,
 }
 
@@ -90,7 +98,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let verdicts = select(&closure, options)?;
     let program = &closure.modules[0];
     let unsupported = |why| Refusal::unsupported(&program.path, why);
-    let layout = Layout::of(&closure, &verdicts, options.fixed).map_err(unsupported)?;
+    let layout = Layout::of(&closure, &verdicts, options).map_err(unsupported)?;
     let choices = options.choices.as_ref().filter(|_| choices::binds(options));
     let guard = choices.map_or(Guard::None, |choices| {
         let hidden = options.stand_in.as_ref().map(|s| s.stock.as_bytes());
@@ -111,6 +119,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         symbolic: made.left.rela.len() - made.left.relative,
         relative: made.left.relative + made.left.packed,
         call_frames: made.call_frames,
+        remembered: made.inside.as_ref().map(|i| (i.remembered(), i.questions)),
         bound: made.chosen.resolvers.len(),
         direct: options.direct.then_some(made.direct.report),
         bytes: made.image.bytes,
@@ -139,6 +148,7 @@ impl<'a, 'data> Merge<'a, 'data> {
             soname: soname(closure, layout),
             stand_in: options.stand_in.as_ref(),
             guard,
+            processor: options.processor.as_ref(),
             fuse: options.fixed.is_some(),
         }
     }
@@ -149,7 +159,7 @@ impl<'a, 'data> Merge<'a, 'data> {
         let mut chosen = Chosen::bind(&mut values, layout, self.guard);
         let arrays = Arrays::of(closure, layout, &values);
         let all_exports = exports::exports(closure, layout);
-        let writable = Writable::new(self, &arrays, &mut chosen, &mut values);
+        let writable = Writable::new(self, &arrays, &mut chosen, &mut values)?;
         let versions = self.versions(&values, &all_exports)?;
         let symbols = SymbolTables::new(values.imports.clone(), all_exports, &versions);
         let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
@@ -166,6 +176,9 @@ impl<'a, 'data> Merge<'a, 'data> {
             false => Direct::default(),
         };
         direct.apply(&mut image);
+        if let Some(inside) = &writable.inside {
+            inside.apply(&mut image);
+        }
         let tables = Tables::new(self, &image, &symbols, &versions, &left)?;
         let call_frames = tables.call_frames;
         tables.finish(self, &mut image, &writable, &arrays);
@@ -176,6 +189,7 @@ impl<'a, 'data> Merge<'a, 'data> {
             direct,
             left,
             chosen,
+            inside: writable.inside,
             call_frames,
         })
     }
@@ -204,7 +218,7 @@ mod tests {
         };
         let closure = Closure::of(&inputs).expect("bash can be read");
         let verdicts = select(&closure, &options).expect("bash can be merged");
-        let layout = Layout::of(&closure, &verdicts, options.fixed).expect("bash can be laid out");
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
         let merge = Merge::new(&closure, &layout, &options, Guard::None);
         let mut made = merge.make(&options).expect("bash can be merged");
         verify::verify(&merge, &made).expect("what is made is right");

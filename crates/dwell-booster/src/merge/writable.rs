@@ -4,8 +4,10 @@ use super::Merge;
 use super::arrays::Arrays;
 use super::choices::Chosen;
 use super::entry::{self, Start};
+use super::inside::{Inside, Places};
 use super::{plugins, stand_in};
 use crate::PAGE;
+use crate::Refusal;
 use crate::values::Values;
 
 /// The added writable range and the added code behind it.
@@ -19,6 +21,7 @@ pub(crate) struct Writable {
     pub fini: u64,
     /// Image address of what is called first.
     pub preinit: u64,
+    pub inside: Option<Inside>,
     pub dynamic: u64,
     pub dynamic_len: u64,
 }
@@ -36,7 +39,7 @@ impl Writable {
         arrays: &Arrays,
         chosen: &mut Chosen,
         values: &mut Values,
-    ) -> Self {
+    ) -> Result<Self, Refusal> {
         let layout = merge.layout;
         let mut bytes = thread_local_image(merge);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -45,7 +48,8 @@ impl Writable {
         let preinit = fini + 8 * arrays.fini.len() as u64;
         let dlopen = preinit + 8 * arrays.preinit.len() as u64;
         let choices = dlopen + 8;
-        let dynamic = (choices + chosen.len()).next_multiple_of(16);
+        let known = choices + chosen.len();
+        let dynamic = (known + 8).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
         for (number, value) in arrays.all().enumerate() {
@@ -61,6 +65,10 @@ impl Writable {
             program: merge.closure.modules[0].elf.entry().unwrap_or_default() + layout.own(),
         };
         let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
+        if merge.layout.loader.is_some() {
+            // It is looked at before the loader runs.
+            code.clear();
+        }
         code.extend(entry::code(entry + code.len() as u64, &start));
         let plugins_at = entry + code.len() as u64;
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
@@ -69,15 +77,23 @@ impl Writable {
         let guard = entry + code.len() as u64;
         chosen.put(merge, values, (choices, guard));
         code.extend(chosen.code(merge.guard, guard));
-        Writable {
+        let places = Places {
+            at: entry + code.len() as u64,
+            known,
+            program: entry,
+        };
+        let inside = Inside::of(merge, places)?;
+        code.extend(inside.iter().flat_map(|i| &i.code));
+        Ok(Writable {
             bytes,
             code,
             entry,
             fini,
             preinit,
+            inside,
             dynamic,
             dynamic_len,
-        }
+        })
     }
 }
 

@@ -1,7 +1,9 @@
 //! Reads real programs, merges them, and runs both.
 #![allow(dead_code)]
 
-use dwell_booster::{Built, Inputs, LoaderCache, Options, Refusal, build, collect, question};
+use dwell_booster::{
+    Built, Inputs, LoaderCache, Options, Processor, Refusal, build, collect, question,
+};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -65,6 +67,17 @@ pub fn at_one_address(libc: bool) -> Options {
         libc,
         fixed: Some(0x5b5f_1234_5000),
         ..Options::default()
+    }
+}
+
+/// With the loader in the file, and the processor's answers (level 3).
+pub fn with_loader() -> Options {
+    Options {
+        processor: Some(Processor::ask(|leaf, part| {
+            let r = std::arch::x86_64::__cpuid_count(leaf, part);
+            [r.eax, r.ebx, r.ecx, r.edx]
+        })),
+        ..at_one_address(true)
     }
 }
 

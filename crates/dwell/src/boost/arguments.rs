@@ -86,8 +86,13 @@ impl How {
     /// Refuses what cannot be built yet; never makes something else instead.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.level <= 2,
-            "--level {} is not built yet: use --level 2",
+            self.level <= 3,
+            "--level {} is not built yet: use --level 3",
+            self.level
+        );
+        anyhow::ensure!(
+            self.level < 3 || self.mode == Mode::Static,
+            "--level {} puts the loader into the file, and the C library belongs to it: use --mode static, or --level 2",
             self.level
         );
         Ok(())

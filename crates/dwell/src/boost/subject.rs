@@ -1,7 +1,7 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
 use super::arguments::{How, Mode};
 use anyhow::Context;
-use dwell_booster::{Inputs, LoaderCache, Options, Refusal, collect};
+use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, collect};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -48,6 +48,7 @@ impl Subject {
             } else {
                 None
             },
+            processor: (how.level >= 3).then(|| Processor::ask(ask)),
             ..Options::default()
         };
         check_names(libs, &inputs)?;
@@ -72,6 +73,12 @@ impl Subject {
         );
         Ok(())
     }
+}
+
+/// Asks the processor.
+fn ask(leaf: u32, part: u32) -> [u32; 4] {
+    let registers = std::arch::x86_64::__cpuid_count(leaf, part);
+    [registers.eax, registers.ebx, registers.ecx, registers.edx]
 }
 
 /// Where a merged program may begin: the kernel draws from the same range for programs without an address, as finely.

@@ -8,7 +8,7 @@
 //! bounds, is decoded from its first byte to its last. What is taken for a filled place: one that a
 //! `GLOB_DAT` or `JUMP_SLOT` relocation names, which only linkers make and nobody else writes to.
 mod code;
-mod functions;
+pub(crate) mod functions;
 mod verify;
 
 pub(crate) use verify::verify;
