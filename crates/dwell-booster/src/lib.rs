@@ -32,6 +32,7 @@ pub use merge::{
     Answer, Built, Choices, Count, DirectCalls, Processor, Question, build, is_merged, question,
 };
 pub use plan::{Library, Plan, RelocationCount, plan};
+pub use selection::listener;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;

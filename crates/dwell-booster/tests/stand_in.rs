@@ -1,8 +1,8 @@
 //! A merged file that stands in the stock program's place gives way to it when it should, and only then.
 mod common;
 
-use common::{Folder, compile, merge_with, with_libc};
-use dwell_booster::{Options, Refusal, StandIn, is_merged};
+use common::{Folder, compile, merge_with, with_libc, with_loader};
+use dwell_booster::{Options, Processor, Refusal, StandIn, is_merged};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +29,17 @@ fn run(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
 
 #[test]
 fn gives_way_without_its_guard_and_under_variables() {
-    let folder = Folder::new("stand-in");
+    gives_way(&Options::default(), "stand-in");
+}
+
+/// With the loader in the file it is looked at before the loader runs.
+#[test]
+fn gives_way_with_the_loader_in_it() {
+    gives_way(&with_loader(), "stand-in-inside");
+}
+
+fn gives_way(way: &Options, name: &str) {
+    let folder = Folder::new(name);
     fs::write(folder.file("prog.c"), PROGRAM).expect("written");
     fs::write(folder.file("a.c"), "int answer(void) { return 3; }").expect("written");
     compile(&folder, "gcc -shared -fPIC -o liba.so a.c");
@@ -41,9 +51,12 @@ fn gives_way_without_its_guard_and_under_variables() {
             guard: c_string(&guard),
             stock: c_string(&stock),
         }),
-        ..Options::default()
+        ..way.clone()
     };
-    let (merged, built) = merge_with(&folder, &stock, &options).expect("it can be merged");
+    let (merged, built) = match merge_with(&folder, &stock, &options) {
+        Err(why @ Refusal::Unsupported { .. }) if way.libc => return println!("{why}"),
+        made => made.expect("it can be merged"),
+    };
     assert!(is_merged(&built.bytes));
     assert!(!is_merged(&fs::read(&stock).expect("there")));
     let as_it_is = |path: &Path| path.to_str().expect("UTF-8").to_owned();
@@ -123,4 +136,61 @@ fn gives_way_where_libc_chooses_otherwise() {
     assert_eq!(output.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another processor"));
     assert_eq!(run(&merged, &[]), said);
+}
+
+const CACHE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+    int main(void) { printf(\"%ld\\n\", sysconf(_SC_LEVEL2_CACHE_SIZE)); return 0; }\n";
+
+/// What the program says of the second-level cache's size, when the loader is in it and was told `processor`.
+fn cache_size(folder: &Folder, processor: Processor) -> Result<u64, Refusal> {
+    let options = Options {
+        processor: Some(processor),
+        ..with_loader()
+    };
+    let (merged, built) = merge_with(folder, &folder.file("prog"), &options)?;
+    let (of, all) = built.remembered.expect("the loader is in it");
+    assert!(of + 1 >= all && of > 20, "{of} of {all}");
+    let output = Command::new(merged).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.trim().parse().expect("a number"))
+}
+
+/// The loader believes what is remembered as long as the processor is the one it was remembered of; else it asks.
+#[test]
+fn answers_are_remembered_for_one_processor() {
+    let folder = Folder::new("answers");
+    fs::write(folder.file("prog.c"), CACHE).expect("written");
+    compile(&folder, "gcc -o prog prog.c");
+    let real = with_loader().processor.expect("a processor");
+    let size = match cache_size(&folder, real.clone()) {
+        Err(why) => return println!("not with this C library: {why}"),
+        Ok(size) => size,
+    };
+    let stock = Command::new(folder.file("prog")).output().expect("it runs");
+    assert_eq!(
+        String::from_utf8_lossy(&stock.stdout).trim(),
+        size.to_string()
+    );
+
+    // Twice as large, as either maker's processors say it.
+    let mut other = real;
+    for answer in &mut other.answers {
+        let [_, _, ecx, _] = &mut answer.registers;
+        match answer.leaf {
+            4 => *ecx = *ecx * 2 + 1,
+            0x8000_0006 => *ecx = (*ecx >> 16) << 17 | *ecx & 0xffff,
+            _ => {}
+        }
+    }
+    assert_eq!(cache_size(&folder, other.clone()), Ok(2 * size));
+    for leaf in [1, 7] {
+        let mut moved = other.clone();
+        let answer = moved
+            .answers
+            .iter_mut()
+            .find(|a| a.leaf == leaf)
+            .expect("a guard");
+        answer.registers[2] ^= 1 << 30;
+        assert_eq!(cache_size(&folder, moved), Ok(size), "leaf {leaf}");
+    }
 }

@@ -146,7 +146,11 @@ impl<'a, 'data> Merge<'a, 'data> {
             closure,
             layout,
             soname: soname(closure, layout),
-            stand_in: options.stand_in.as_ref(),
+            // What only asks is not for use, and gives way to nothing.
+            stand_in: options
+                .stand_in
+                .as_ref()
+                .filter(|_| !matches!(guard, Guard::Ask)),
             guard,
             processor: options.processor.as_ref(),
             fuse: options.fixed.is_some(),
@@ -241,5 +245,39 @@ mod tests {
         let (&function, _) = made.direct.sites.first_key_value().expect("a site");
         made.direct.sites.remove(&function);
         assert!(verify::verify(&merge, &made).is_err());
+    }
+
+    /// Whatever is done to the loader's changed instructions is found.
+    #[test]
+    fn a_sabotaged_loader_is_found() {
+        let inputs = inputs();
+        let options = Options {
+            direct: true,
+            libc: true,
+            fixed: Some(0x5555_5555_4000),
+            processor: Some(Processor::ask(|leaf, _| [leaf | 0x10; 4])),
+            ..Options::default()
+        };
+        let closure = Closure::of(&inputs).expect("bash can be read");
+        let Ok(verdicts) = select(&closure, &options) else {
+            return println!("not with this C library");
+        };
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
+        let mut made = merge.make(&options).expect("bash can be merged");
+        verify::verify(&merge, &made).expect("what is made is right");
+        let inside = made.inside.clone().expect("a loader");
+        assert!(inside.remembered() > 20, "{}", inside.remembered());
+        let places = inside
+            .changed()
+            .map(|range| range.start)
+            .chain(inside.stubs());
+        for (number, place) in places.enumerate().step_by(5) {
+            let byte = (place - made.image.start) as usize + number % 5;
+            made.image.bytes[byte] ^= 4;
+            let found = verify::verify(&merge, &made);
+            assert!(matches!(found, Err(Refusal::Check(_))), "{place:#x}");
+            made.image.bytes[byte] ^= 4;
+        }
     }
 }

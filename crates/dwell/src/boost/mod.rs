@@ -124,6 +124,7 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
             "call_frames": built.call_frames,
             "direct": built.direct.as_ref().map(calls::calls_json),
             "bound": built.bound,
+            "remembered": built.remembered.map(|(of, all)| serde_json::json!({ "of": all, "answered": of })),
             "tried": plan::verdicts_json(&tried.verdicts),
         });
         writeln!(to, "{}", serde_json::to_string_pretty(&answer)?)?;
@@ -140,6 +141,18 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         )?;
         if let Some(direct) = &built.direct {
             writeln!(to, "{}", calls::calls_text(direct))?;
+        }
+        if let Some((of, all)) = built.remembered {
+            writeln!(
+                to,
+                "the loader is in it; of {all} places that ask the processor {of} have the answer"
+            )?;
+        }
+        if args.how.level >= 2 {
+            writeln!(
+                to,
+                "its addresses are the same in every process, until it is built anew"
+            )?;
         }
         if built.bound > 0 {
             let bound = built.bound;

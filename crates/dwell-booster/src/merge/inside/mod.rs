@@ -165,6 +165,12 @@ impl Inside {
         })
     }
 
+    /// Where the stubs begin, image addresses.
+    #[cfg(test)]
+    pub(crate) fn stubs(&self) -> impl Iterator<Item = u64> {
+        self.windows.iter().map(|(_, stub)| *stub)
+    }
+
     /// How many questions are answered from memory.
     pub(crate) fn remembered(&self) -> usize {
         self.windows.len()

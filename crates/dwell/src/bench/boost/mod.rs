@@ -19,7 +19,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// What is measured: without and with the C library, at each level.
-const WAYS: [Way; 3] = [
+const WAYS: [Way; 5] = [
     Way {
         libc: false,
         level: 0,
@@ -31,6 +31,14 @@ const WAYS: [Way; 3] = [
     Way {
         libc: true,
         level: 1,
+    },
+    Way {
+        libc: true,
+        level: 2,
+    },
+    Way {
+        libc: true,
+        level: 3,
     },
 ];
 /// Loops run this many times less often than starts, which are short.
