@@ -1,6 +1,8 @@
 //! Where everything goes: modules keep their inner layout, one behind the other.
+use crate::Options;
+use crate::PAGE;
 use crate::closure::Closure;
-use crate::selection::Verdict;
+use crate::selection::{LOADER, Verdict};
 
 /// Addresses of the merged image. The program's stay what they are; a library's grow by its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -9,6 +11,8 @@ pub(crate) struct Layout {
     pub start: u64,
     /// What is added to a module's stated addresses; none for those that are not merged.
     pub bases: Vec<Option<u64>>,
+    /// The loader, when it is in the file without being part of the program: index and base.
+    pub loader: Option<(usize, u64)>,
     /// First page behind all modules, where the tables made for the whole go.
     pub end: u64,
     /// Whether the image is loaded where it says, so that addresses are final.
@@ -32,15 +36,28 @@ pub(crate) struct TlsLayout {
 const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
 /// Most zeroed memory, bytes: the file holds it, since modules behind it follow in the file, too.
 const MAX_ZEROES: u64 = 256 << 20;
+/// Last address at which a program may begin: processes have 128 TiB.
+const MAX_ADDRESS: u64 = (1 << 47) - (4 << 30);
 /// Code reaches all of the image by 32-bit distances.
 const MAX_IMAGE: u64 = 1 << 31;
 
 impl Layout {
-    pub(crate) fn of(closure: &Closure<'_>, verdicts: &[Verdict]) -> Result<Self, &'static str> {
+    /// A program that has an address of its own keeps it.
+    pub(crate) fn of(
+        closure: &Closure<'_>,
+        verdicts: &[Verdict],
+        options: &Options,
+    ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
-        let start = program.start();
-        let mut end = program.end();
-        let mut bases = vec![Some(0)];
+        let aligned = closure.modules.iter().map(|m| m.align).max();
+        let fixed = options.fixed.filter(|_| !program.is_fixed());
+        let own = fixed.map_or(0, |at| at.next_multiple_of(aligned.unwrap_or(PAGE)));
+        if own > MAX_ADDRESS {
+            return Err("the address that it should have is beyond a program's memory");
+        }
+        let start = program.start() + own;
+        let mut end = program.end() + own;
+        let mut bases = vec![Some(own)];
         for (module, verdict) in closure.modules.iter().zip(verdicts).skip(1) {
             if !verdict.is_merged() {
                 bases.push(None);
@@ -59,6 +76,18 @@ impl Layout {
         if merged.map(|(m, _)| m.segments.len()).sum::<usize>() > MAX_LOADS {
             return Err("its program headers would take more than 64 KiB; merge fewer libraries");
         }
+        let mut loader = None;
+        if options.processor.is_some() {
+            let of_name = closure.modules.iter().position(|m| m.name == LOADER);
+            let index = of_name.ok_or("its loader is not among its libraries")?;
+            let module = &closure.modules[index];
+            if fixed.is_none() && !program.is_fixed() || !options.libc {
+                return Err("the loader goes with the C library, to one address");
+            }
+            let base = end.next_multiple_of(module.align);
+            end = base + module.end();
+            loader = Some((index, base));
+        }
         let files = closure.modules.iter().map(|m| m.elf.data().len() as u64);
         if end - start > files.sum::<u64>() + MAX_ZEROES {
             return Err(
@@ -69,8 +98,9 @@ impl Layout {
             start,
             tls: tls_layout(closure, &bases),
             bases,
+            loader,
             end,
-            fixed: program.is_fixed(),
+            fixed: fixed.is_some() || program.is_fixed(),
         })
     }
 
@@ -78,6 +108,16 @@ impl Layout {
     pub(crate) fn merged(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> + '_ {
         let bases = self.bases.iter().enumerate();
         bases.filter_map(|(index, base)| Some((index, (*base)?)))
+    }
+
+    /// The same and the loader, if it is in the file: all whose bytes are.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.merged().chain(self.loader)
+    }
+
+    /// What is added to the program's own stated addresses.
+    pub(crate) fn own(&self) -> u64 {
+        self.bases[0].unwrap_or_default()
     }
 
     /// Where the thread-local block's initial image is.

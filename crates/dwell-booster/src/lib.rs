@@ -6,6 +6,7 @@
 //! - [`collect`] finds a program's libraries in the loader's order, through a function that gives the
 //!   bytes of a path.
 //! - [`plan`] tells what would be merged, what stays, and what the loader would be spared.
+//! - [`question`] makes a program to be run: its output tells which functions are chosen at start (IFUNC).
 //! - [`build`] makes the merged file.
 //!
 //! Addresses: a *stated* address is the one in an input file; an *image* address is where the same
@@ -27,8 +28,11 @@ mod values;
 pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
-pub use merge::{Built, Count, DirectCalls, build, is_merged};
+pub use merge::{
+    Answer, Built, Choices, Count, DirectCalls, Processor, Question, build, is_merged, question,
+};
 pub use plan::{Library, Plan, RelocationCount, plan};
+pub use selection::listener;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
@@ -64,6 +68,15 @@ pub struct Options {
     pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).
     pub direct: bool,
+    /// Where the merged file is to begin in memory: it then has the same addresses in every process, and what nobody writes
+    /// to is mapped executable with the code (level 2). Anywhere, when not given.
+    pub fixed: Option<u64>,
+    /// What the processor says of itself: the loader is put into the file and asks it no more (level 3). Needs `fixed`
+    /// and `libc`.
+    pub processor: Option<Processor>,
+    /// What functions that are chosen at start were chosen to be, by the answer to a [`question`]: calls of them go
+    /// there at once, and each start looks whether the choice is still the same. Heeded with `libc` and `direct`.
+    pub choices: Option<Choices>,
     /// When the merged file gives way to the stock one; never, when not given.
     pub stand_in: Option<StandIn>,
 }

@@ -60,8 +60,8 @@ pub fn plan(inputs: &Inputs, options: &Options) -> Result<Plan, Refusal> {
     let closure = Closure::of(inputs)?;
     let verdicts = select(&closure, options)?;
     let program = &closure.modules[0];
-    let layout =
-        Layout::of(&closure, &verdicts).map_err(|why| Refusal::unsupported(&program.path, why))?;
+    let layout = Layout::of(&closure, &verdicts, options)
+        .map_err(|why| Refusal::unsupported(&program.path, why))?;
     let values = Values::of(&closure, &layout)?;
     let counts = Counts::of(&closure, &layout, &values)?;
     let all = closure.modules.iter().zip(&verdicts).skip(1);
@@ -167,9 +167,12 @@ fn notes(closure: &Closure<'_>, layout: &Layout) -> Vec<String> {
             "a merged library asks for its own path (dladdr): it is told the program's".into(),
         );
     }
-    if !layout.fixed {
-        return notes;
+    if closure.modules[0].is_fixed() {
+        notes.push(
+            "the program is linked to fixed addresses, and so is what is merged with it".into(),
+        );
+    } else if layout.fixed {
+        notes.push("it has the same addresses in every process, until it is made anew".into());
     }
-    notes.push("the program is linked to fixed addresses, and so is what is merged with it".into());
     notes
 }

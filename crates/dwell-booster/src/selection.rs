@@ -1,7 +1,7 @@
 //! Which libraries are merged, and why the others stay.
 use crate::closure::Closure;
 use crate::module::Module;
-use crate::{Options, Refusal};
+use crate::{Inputs, Options, Refusal};
 use object::elf;
 
 /// The verdict on a module of the closure.
@@ -21,7 +21,7 @@ impl Verdict {
 /// What the C library is called; a merged one answers to this name.
 pub(crate) const LIBC: &str = "libc.so.6";
 /// The loader, which stays in any case.
-const LOADER: &str = "ld-linux-x86-64.so.2";
+pub(crate) const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// Unwinds the stacks of cancelled threads, and of C++ programs.
 const UNWINDER: &str = "libgcc_s.so.1";
@@ -227,6 +227,14 @@ fn unmergeable(closure: &Closure<'_>, index: usize) -> Result<(), Refusal> {
 pub(crate) fn imports(module: &Module<'_>, name: &[u8]) -> bool {
     let mut symbols = module.symbols.iter();
     symbols.any(|(_, s)| s.is_undefined() && s.name == name)
+}
+
+/// Which of a program's files calls `listen`, so that others may connect to it: itself, or a library but glibc's.
+pub fn listener(inputs: &Inputs) -> Option<String> {
+    let modules = inputs.files.iter();
+    let modules = modules.filter_map(|(path, data)| Module::parse(path, data).ok());
+    let mut others = modules.filter(|m| !is_of_glibc(m));
+    others.find(|m| imports(m, b"listen")).map(|m| m.name)
 }
 
 /// A kept library would load a second copy of what it needs.

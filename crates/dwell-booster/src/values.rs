@@ -86,7 +86,7 @@ impl Values {
         Ok(values)
     }
 
-    fn import(&mut self, import: Import) -> usize {
+    pub(crate) fn import(&mut self, import: Import) -> usize {
         let next = self.imports.len();
         let index = *self.import_of.entry(import.clone()).or_insert(next);
         if index == next {

@@ -5,7 +5,7 @@
 //! `{folder}` is where it was compiled.
 mod common;
 
-use common::{Folder, at_level, compile, merge_with, same, with_libc};
+use common::{Folder, at_level, at_one_address, compile, merge_with, same, with_libc, with_loader};
 use dwell_booster::{Built, Refusal};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -53,7 +53,14 @@ fn check(case: &str) -> (String, Built) {
     let folder = Folder::new(case);
     let runs = prepare(&folder, case);
     let mut last = None;
-    let ways = [with_libc(), at_level(false), at_level(true)];
+    let ways = [
+        with_libc(),
+        at_one_address(true),
+        with_loader(),
+        at_level(false),
+        at_level(true),
+        at_one_address(false),
+    ];
     for (run, way) in runs
         .iter()
         .flat_map(|run| ways.iter().map(move |w| (run, w)))

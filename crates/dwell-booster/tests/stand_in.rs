@@ -1,8 +1,8 @@
 //! A merged file that stands in the stock program's place gives way to it when it should, and only then.
 mod common;
 
-use common::{Folder, compile, merge_with};
-use dwell_booster::{Options, StandIn, is_merged};
+use common::{Folder, compile, merge_with, with_libc, with_loader};
+use dwell_booster::{Options, Processor, Refusal, StandIn, is_merged};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +29,17 @@ fn run(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
 
 #[test]
 fn gives_way_without_its_guard_and_under_variables() {
-    let folder = Folder::new("stand-in");
+    gives_way(&Options::default(), "stand-in");
+}
+
+/// With the loader in the file it is looked at before the loader runs.
+#[test]
+fn gives_way_with_the_loader_in_it() {
+    gives_way(&with_loader(), "stand-in-inside");
+}
+
+fn gives_way(way: &Options, name: &str) {
+    let folder = Folder::new(name);
     fs::write(folder.file("prog.c"), PROGRAM).expect("written");
     fs::write(folder.file("a.c"), "int answer(void) { return 3; }").expect("written");
     compile(&folder, "gcc -shared -fPIC -o liba.so a.c");
@@ -41,9 +51,12 @@ fn gives_way_without_its_guard_and_under_variables() {
             guard: c_string(&guard),
             stock: c_string(&stock),
         }),
-        ..Options::default()
+        ..way.clone()
     };
-    let (merged, built) = merge_with(&folder, &stock, &options).expect("it can be merged");
+    let (merged, built) = match merge_with(&folder, &stock, &options) {
+        Err(why @ Refusal::Unsupported { .. }) if way.libc => return println!("{why}"),
+        made => made.expect("it can be merged"),
+    };
     assert!(is_merged(&built.bytes));
     assert!(!is_merged(&fs::read(&stock).expect("there")));
     let as_it_is = |path: &Path| path.to_str().expect("UTF-8").to_owned();
@@ -80,4 +93,104 @@ fn gives_way_without_its_guard_and_under_variables() {
     // Better merged than not at all.
     fs::remove_file(&stock).expect("removed");
     assert_eq!(run(&merged, &[]), ran(&merged));
+}
+
+/// Does what the C library chooses functions for; prints the file that runs.
+const COPIES: &str = "#include <stdio.h>\n#include <string.h>\n#include <unistd.h>\n\
+    int main(int argc, char **argv) { char exe[4096], copy[4096]; long n = readlink(\"/proc/self/exe\", exe, 4095);\n\
+    exe[n < 0 ? 0 : n] = 0; memcpy(copy, exe, sizeof copy); printf(\"%s %s %zu\\n\", copy, argv[0], strlen(argv[1]));\n\
+    return strchr(argv[1], 'x') ? 3 : 1; }\n";
+
+/// Functions that libc chooses for the processor are called directly as long as it chooses the same. With another choice
+/// nothing of the merged program runs.
+#[test]
+fn gives_way_where_libc_chooses_otherwise() {
+    let folder = Folder::new("choices");
+    fs::write(folder.file("prog.c"), COPIES).expect("written");
+    compile(&folder, "gcc -O1 -fno-builtin -o prog prog.c");
+    let stock = folder.file("prog");
+    let (merged, built) = match merge_with(&folder, &stock, &with_libc()) {
+        Err(why @ Refusal::Unsupported { .. }) => {
+            return println!("not with this C library: {why}");
+        }
+        made => made.expect("it can be merged"),
+    };
+    // Two are left to the kernel: time and gettimeofday.
+    assert!(built.bound > 20, "{}", built.bound);
+    let calls = built.direct.expect("level 1").calls;
+    assert!(calls.chosen < 20 && calls.direct > 1000, "{calls:?}");
+    let name = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    let tune = |what| [("GLIBC_TUNABLES", what)];
+    let said = (name(&merged), format!("{} 1", merged.display()));
+    assert_eq!(run(&merged, &[]), said);
+    assert_eq!(run(&merged, &tune("glibc.malloc.check=0")), said);
+    // Take away whatever was preferred.
+    let less = tune(
+        "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,-AVX_Fast_Unaligned_Load,-SSE4_1",
+    );
+    assert_eq!(run(&merged, &less), (name(&stock), said.1.clone()));
+    // Nothing is run that could call what the processor may lack.
+    fs::remove_file(&stock).expect("removed");
+    let mut command = Command::new(&merged);
+    let output = command.arg("x").envs(less).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(127));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("another processor"));
+    assert_eq!(run(&merged, &[]), said);
+}
+
+const CACHE: &str = "#include <stdio.h>\n#include <unistd.h>\n\
+    int main(void) { printf(\"%ld\\n\", sysconf(_SC_LEVEL2_CACHE_SIZE)); return 0; }\n";
+
+/// What the program says of the second-level cache's size, when the loader is in it and was told `processor`.
+fn cache_size(folder: &Folder, processor: Processor) -> Result<u64, Refusal> {
+    let options = Options {
+        processor: Some(processor),
+        ..with_loader()
+    };
+    let (merged, built) = merge_with(folder, &folder.file("prog"), &options)?;
+    let (of, all) = built.remembered.expect("the loader is in it");
+    assert!(of + 1 >= all && of > 20, "{of} of {all}");
+    let output = Command::new(merged).output().expect("it runs");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.trim().parse().expect("a number"))
+}
+
+/// The loader believes what is remembered as long as the processor is the one it was remembered of; else it asks.
+#[test]
+fn answers_are_remembered_for_one_processor() {
+    let folder = Folder::new("answers");
+    fs::write(folder.file("prog.c"), CACHE).expect("written");
+    compile(&folder, "gcc -o prog prog.c");
+    let real = with_loader().processor.expect("a processor");
+    let size = match cache_size(&folder, real.clone()) {
+        Err(why) => return println!("not with this C library: {why}"),
+        Ok(size) => size,
+    };
+    let stock = Command::new(folder.file("prog")).output().expect("it runs");
+    assert_eq!(
+        String::from_utf8_lossy(&stock.stdout).trim(),
+        size.to_string()
+    );
+
+    // Twice as large, as either maker's processors say it.
+    let mut other = real;
+    for answer in &mut other.answers {
+        let [_, _, ecx, _] = &mut answer.registers;
+        match answer.leaf {
+            4 => *ecx = *ecx * 2 + 1,
+            0x8000_0006 => *ecx = (*ecx >> 16) << 17 | *ecx & 0xffff,
+            _ => {}
+        }
+    }
+    assert_eq!(cache_size(&folder, other.clone()), Ok(2 * size));
+    for leaf in [1, 7] {
+        let mut moved = other.clone();
+        let answer = moved
+            .answers
+            .iter_mut()
+            .find(|a| a.leaf == leaf)
+            .expect("a guard");
+        answer.registers[2] ^= 1 << 30;
+        assert_eq!(cache_size(&folder, moved), Ok(size), "leaf {leaf}");
+    }
 }

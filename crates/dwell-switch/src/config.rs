@@ -31,6 +31,8 @@ pub struct Config {
     pub libs: Vec<String>,
     /// How far to go, 0 to 4.
     pub level: u8,
+    /// Whether it may have the same addresses in every process (level 2 and up) although it takes connections.
+    pub fixed_addresses: bool,
     /// A recording that tells what is hot.
     pub profile_path: Option<PathBuf>,
     /// More files whose change makes it anew.
@@ -58,6 +60,8 @@ struct Raw {
     mode: Option<Spanned<String>>,
     libs: Option<Spanned<Words>>,
     level: Option<Spanned<i64>>,
+    #[serde(default)]
+    fixed_addresses: bool,
     profile_path: Option<Spanned<PathBuf>>,
     #[serde(default)]
     watch_paths: Vec<Spanned<PathBuf>>,
@@ -143,6 +147,7 @@ impl Config {
             mode: [Mode::Static, Mode::StaticNolibc][mode],
             libs: libs.unwrap_or_default(),
             level,
+            fixed_addresses: raw.fixed_addresses,
             profile_path: raw.profile_path.map(Spanned::into_inner),
             watch_paths: raw
                 .watch_paths
@@ -325,6 +330,9 @@ mod tests {
         let published = parse("elf_path = \"/usr/bin/git\"\nlibs = \"a.so b.so\"").expect("right");
         assert_eq!(published.libs, ["a.so", "b.so"]);
         assert_eq!(published.level, 0);
+        assert!(!published.fixed_addresses);
+        let asked = parse("elf_path = \"/x\"\nlevel = 3\nfixed_addresses = true").expect("right");
+        assert!(asked.fixed_addresses && asked.level == 3);
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Arrays {
         }
         if !arrays.preinit.is_empty() {
             let program = &closure.modules[0];
-            let own = list(program, 0, program.dynamic.preinit_array, values);
+            let own = list(program, layout.own(), program.dynamic.preinit_array, values);
             arrays.preinit.extend(own);
         }
         arrays

@@ -3,7 +3,7 @@ use super::Merge;
 use super::arrays::Arrays;
 use super::tables::Tables;
 use super::writable::Writable;
-use crate::module::{Array, Dynamic};
+use crate::module::Array;
 use object::elf;
 
 impl Tables {
@@ -25,8 +25,7 @@ impl Tables {
             .iter()
             .map(|&(tag, name)| (tag.0, u64::from(name)));
         let mut entries: Vec<(i64, u64)> = names.collect();
-        let program = &merge.closure.modules[0].dynamic;
-        entries.extend(array_entries(program, writable, arrays));
+        entries.extend(array_entries(merge, writable, arrays));
         entries.extend([
             (elf::DT_GNU_HASH.0, at(".gnu.hash")),
             (elf::DT_STRTAB.0, at(".dynstr")),
@@ -62,10 +61,16 @@ impl Tables {
 
 /// The program's constructors where they are, and all destructors.
 fn array_entries(
-    program: &Dynamic,
+    merge: &Merge<'_, '_>,
     writable: &Writable,
     arrays: &Arrays,
 ) -> impl Iterator<Item = (i64, u64)> {
+    let own = merge.layout.own();
+    let program = &merge.closure.modules[0].dynamic;
+    let moved = |array: Array| Array {
+        stated: array.stated.wrapping_add(own),
+        ..array
+    };
     let array = |at: elf::DynamicTag, size: elf::DynamicTag, array: Array| {
         let entries = [(at.0, array.stated), (size.0, array.size)];
         entries.into_iter().filter(move |_| array.size > 0)
@@ -74,9 +79,11 @@ fn array_entries(
         stated: writable.fini,
         size: 8 * arrays.fini.len() as u64,
     };
-    let init = program.init.map(|at| (elf::DT_INIT.0, at));
+    let init = program
+        .init
+        .map(|at| (elf::DT_INIT.0, at.wrapping_add(own)));
     let preinit = match arrays.preinit.len() as u64 {
-        0 => program.preinit_array,
+        0 => moved(program.preinit_array),
         len => Array {
             stated: writable.preinit,
             size: 8 * len,
@@ -87,7 +94,7 @@ fn array_entries(
         .chain(array(
             elf::DT_INIT_ARRAY,
             elf::DT_INIT_ARRAYSZ,
-            program.init_array,
+            moved(program.init_array),
         ))
         .chain(array(elf::DT_FINI_ARRAY, elf::DT_FINI_ARRAYSZ, fini))
 }

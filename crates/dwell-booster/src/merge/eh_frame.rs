@@ -35,7 +35,7 @@ impl CallFrames {
         layout: &Layout,
     ) -> Result<Self, (usize, &'static str)> {
         let mut frames = CallFrames::default();
-        for (index, base) in layout.merged() {
+        for (index, base) in layout.placed() {
             let module = &closure.modules[index];
             let Some(block) = block(module).map_err(|why| (index, why))? else {
                 continue;

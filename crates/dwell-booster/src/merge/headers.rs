@@ -65,11 +65,13 @@ impl Segment {
 /// The ELF header of the merged file: the program's, with other tables.
 pub(crate) fn elf_header(
     image: &mut Image,
-    entry: u64,
-    table: (u64, usize),
+    fixed: bool,
+    (entry, table): (u64, (u64, usize)),
     sections: (u64, usize),
 ) {
     let start = image.start;
+    let kind = if fixed { elf::ET_EXEC } else { elf::ET_DYN };
+    image.put(start + 16, &kind.0.to_le_bytes());
     image.put(start + 24, &entry.to_le_bytes());
     let (at, count) = table;
     image.put(start + 32, &(at - start).to_le_bytes());
@@ -78,6 +80,26 @@ pub(crate) fn elf_header(
     image.put(start + 58, &64u16.to_le_bytes());
     image.put(start + 60, &(sections.1 as u16).to_le_bytes());
     image.put(start + 62, &(sections.1 as u16 - 1).to_le_bytes());
+}
+
+/// Ranges that nobody writes to become one where the next one begins on the page behind the last: each range costs
+/// time at start. What lies between them is zeroes of the file.
+fn fused(loads: Vec<Segment>) -> Vec<Segment> {
+    let mut fused: Vec<Segment> = Vec::new();
+    for load in loads {
+        if let Some(last) = fused.last_mut()
+            && (last.flags | load.flags) & W == 0
+            && (last.at + last.mem_size).next_multiple_of(PAGE) == load.at & !(PAGE - 1)
+        {
+            last.flags |= load.flags;
+            last.file_size = load.at + load.file_size - last.at;
+            last.mem_size = last.file_size;
+            last.align = last.align.max(load.align);
+        } else {
+            fused.push(load);
+        }
+    }
+    fused
 }
 
 /// Rounded down to pages at both ends, as the loader does with what it makes read-only.
@@ -101,8 +123,13 @@ impl Tables {
         let table_len = (Segment::BYTES * self.headers) as u64;
         let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, self.at, table_len, 8)];
         headers.push(of(elf::PT_INTERP, ".interp", 1));
-        headers.extend(image.loads.iter().map(Segment::of));
-        headers.push(own);
+        let inside = merge.layout.loader.map(|(index, _)| index);
+        let seen = image
+            .loads
+            .iter()
+            .filter(|l| inside.is_none() || l.module != inside);
+        let loads = seen.map(Segment::of).chain([own]).collect();
+        headers.extend(if merge.fuse { fused(loads) } else { loads });
         let (at, len) = (writable.dynamic, writable.dynamic_len);
         headers.push(Segment::table(elf::PT_DYNAMIC.0, R | W, at, len, 8));
         headers.push(of(elf::PT_NOTE, ".note", 4));
@@ -118,13 +145,45 @@ impl Tables {
             });
         }
         if let Some(relro) = &merge.closure.modules[0].relro {
-            let relro = pages(relro);
+            let own = merge.layout.own();
+            let relro = pages(&(relro.start + own..relro.end + own));
             let len = relro.end - relro.start;
             headers.push(Segment::table(elf::PT_GNU_RELRO.0, R, relro.start, len, 1));
         }
         // The table's place was kept for all of them.
         let unused = Segment::table(elf::PT_NULL.0, 0, 0, 0, 0);
         headers.resize(self.headers, unused);
+        headers
+    }
+
+    /// The kernel's own table when the loader is in the file: with it, and without a loader to be loaded.
+    pub(crate) fn kernel_headers(
+        &self,
+        merge: &Merge<'_, '_>,
+        image: &Image,
+        seen: &[Segment],
+    ) -> Vec<Segment> {
+        let Some((index, _)) = merge.layout.loader else {
+            return Vec::new();
+        };
+        let of_loader = image.loads.iter().filter(|l| l.module == Some(index));
+        let is_load = |s: &&Segment| s.kind == elf::PT_LOAD.0;
+        let mut loads: Vec<Segment> = fused(of_loader.map(Segment::of).collect());
+        loads.extend(seen.iter().filter(is_load));
+        loads.sort_by_key(|s| s.at);
+        let at = self.at + (Segment::BYTES * self.headers) as u64;
+        let len = (Segment::BYTES * self.for_kernel) as u64;
+        let mut headers = vec![Segment::table(elf::PT_PHDR.0, R, at, len, 8)];
+        headers.extend(loads);
+        let left_out = [
+            elf::PT_PHDR.0,
+            elf::PT_LOAD.0,
+            elf::PT_INTERP.0,
+            elf::PT_NULL.0,
+        ];
+        headers.extend(seen.iter().filter(|s| !left_out.contains(&s.kind)));
+        let unused = Segment::table(elf::PT_NULL.0, 0, 0, 0, 0);
+        headers.resize(self.for_kernel, unused);
         headers
     }
 }

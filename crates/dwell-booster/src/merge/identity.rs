@@ -43,6 +43,8 @@ fn origin(merge: &Merge<'_, '_>) -> String {
             .build_id()
             .map_or_else(|| digest(module.elf.data()).to_vec(), <[u8]>::to_vec);
         let id: String = id.iter().map(|b| format!("{b:02x}")).collect();
+        // Not where it all begins: that may be chosen at random.
+        let base = base - merge.layout.own();
         lines += &format!("{} {base:#x} {id} {}\n", module.name, module.path);
     }
     lines

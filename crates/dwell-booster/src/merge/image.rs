@@ -39,7 +39,7 @@ impl Image {
             bytes: vec![0; (layout.end - layout.start) as usize],
             loads: Vec::new(),
         };
-        for (index, base) in layout.merged() {
+        for (index, base) in layout.placed() {
             let module = &closure.modules[index];
             for s in &module.segments {
                 let flag = |on: bool, flag: u32| if on { flag } else { 0 };

@@ -1,5 +1,6 @@
 //! Making the merged file.
 mod arrays;
+mod choices;
 mod direct;
 mod dynamic;
 mod eh_frame;
@@ -8,6 +9,7 @@ mod exports;
 mod headers;
 mod identity;
 mod image;
+mod inside;
 mod loader;
 mod plugins;
 mod relocations;
@@ -27,10 +29,14 @@ use crate::selection::{LIBC, select};
 use crate::values::Values;
 use crate::{Inputs, Options, Refusal, StandIn};
 use arrays::Arrays;
+pub use choices::{Choices, Question, question};
+use choices::{Chosen, Guard};
 use direct::Direct;
 pub use direct::{Count, DirectCalls};
 pub use identity::is_merged;
 use image::Image;
+use inside::Inside;
+pub use inside::{Answer, Processor};
 use relocations::Relocations;
 use symbols::SymbolTables;
 use tables::Tables;
@@ -53,6 +59,11 @@ pub struct Built {
     pub relative: usize,
     /// Entries of call frame information that can be found.
     pub call_frames: usize,
+    /// How many functions that are chosen at start (IFUNC) were bound, under a guard.
+    pub bound: usize,
+    /// How many of the loader's questions to the processor are answered from memory, and how many there are; none when
+    /// the loader is not in the file.
+    pub remembered: Option<(usize, usize)>,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
 }
@@ -63,6 +74,10 @@ struct Merge<'a, 'data> {
     layout: &'a Layout,
     soname: String,
     stand_in: Option<&'a StandIn>,
+    guard: Guard<'a>,
+    processor: Option<&'a Processor>,
+    /// Whether neighbouring ranges that nobody writes to are mapped as one.
+    fuse: bool,
 }
 
 /// A file that is not yet examined, with what it was made of.
@@ -72,6 +87,8 @@ struct Made<'a> {
     symbols: SymbolTables<'a>,
     direct: Direct,
     left: Relocations,
+    chosen: Chosen,
+    inside: Option<Inside>,
     call_frames: usize,
 }
 
@@ -81,13 +98,13 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     let verdicts = select(&closure, options)?;
     let program = &closure.modules[0];
     let unsupported = |why| Refusal::unsupported(&program.path, why);
-    let layout = Layout::of(&closure, &verdicts).map_err(unsupported)?;
-    let merge = Merge {
-        closure: &closure,
-        layout: &layout,
-        soname: soname(&closure, &layout),
-        stand_in: options.stand_in.as_ref(),
-    };
+    let layout = Layout::of(&closure, &verdicts, options).map_err(unsupported)?;
+    let choices = options.choices.as_ref().filter(|_| choices::binds(options));
+    let guard = choices.map_or(Guard::None, |choices| {
+        let hidden = options.stand_in.as_ref().map(|s| s.stock.as_bytes());
+        Guard::Compare(choices, hidden.unwrap_or(program.path.as_bytes()))
+    });
+    let merge = Merge::new(&closure, &layout, options, guard);
     let made = merge.make(options)?;
     verify::verify(&merge, &made)?;
     let names = |merged: bool| {
@@ -102,6 +119,8 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         symbolic: made.left.rela.len() - made.left.relative,
         relative: made.left.relative + made.left.packed,
         call_frames: made.call_frames,
+        remembered: made.inside.as_ref().map(|i| (i.remembered(), i.questions)),
+        bound: made.chosen.resolvers.len(),
         direct: options.direct.then_some(made.direct.report),
         bytes: made.image.bytes,
     })
@@ -116,14 +135,36 @@ fn soname(closure: &Closure<'_>, layout: &Layout) -> String {
     }
 }
 
-impl<'a> Merge<'a, '_> {
+impl<'a, 'data> Merge<'a, 'data> {
+    fn new(
+        closure: &'a Closure<'data>,
+        layout: &'a Layout,
+        options: &'a Options,
+        guard: Guard<'a>,
+    ) -> Self {
+        Merge {
+            closure,
+            layout,
+            soname: soname(closure, layout),
+            // What only asks is not for use, and gives way to nothing.
+            stand_in: options
+                .stand_in
+                .as_ref()
+                .filter(|_| !matches!(guard, Guard::Ask)),
+            guard,
+            processor: options.processor.as_ref(),
+            fuse: options.fixed.is_some(),
+        }
+    }
+
     fn make(&self, options: &Options) -> Result<Made<'a>, Refusal> {
         let (closure, layout) = (self.closure, self.layout);
         let mut values = Values::of(closure, layout)?;
+        let mut chosen = Chosen::bind(&mut values, layout, self.guard);
         let arrays = Arrays::of(closure, layout, &values);
         let all_exports = exports::exports(closure, layout);
+        let writable = Writable::new(self, &arrays, &mut chosen, &mut values)?;
         let versions = self.versions(&values, &all_exports)?;
-        let writable = Writable::new(self, &arrays, &mut values);
         let symbols = SymbolTables::new(values.imports.clone(), all_exports, &versions);
         let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
 
@@ -139,6 +180,9 @@ impl<'a> Merge<'a, '_> {
             false => Direct::default(),
         };
         direct.apply(&mut image);
+        if let Some(inside) = &writable.inside {
+            inside.apply(&mut image);
+        }
         let tables = Tables::new(self, &image, &symbols, &versions, &left)?;
         let call_frames = tables.call_frames;
         tables.finish(self, &mut image, &writable, &arrays);
@@ -148,6 +192,8 @@ impl<'a> Merge<'a, '_> {
             symbols,
             direct,
             left,
+            chosen,
+            inside: writable.inside,
             call_frames,
         })
     }
@@ -176,13 +222,8 @@ mod tests {
         };
         let closure = Closure::of(&inputs).expect("bash can be read");
         let verdicts = select(&closure, &options).expect("bash can be merged");
-        let layout = Layout::of(&closure, &verdicts).expect("bash can be laid out");
-        let merge = Merge {
-            closure: &closure,
-            layout: &layout,
-            soname: "bash.boosted".into(),
-            stand_in: None,
-        };
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
         let mut made = merge.make(&options).expect("bash can be merged");
         verify::verify(&merge, &made).expect("what is made is right");
         let sites: Vec<direct::Site> = made.direct.sites.values().flatten().cloned().collect();
@@ -204,5 +245,39 @@ mod tests {
         let (&function, _) = made.direct.sites.first_key_value().expect("a site");
         made.direct.sites.remove(&function);
         assert!(verify::verify(&merge, &made).is_err());
+    }
+
+    /// Whatever is done to the loader's changed instructions is found.
+    #[test]
+    fn a_sabotaged_loader_is_found() {
+        let inputs = inputs();
+        let options = Options {
+            direct: true,
+            libc: true,
+            fixed: Some(0x5555_5555_4000),
+            processor: Some(Processor::ask(|leaf, _| [leaf | 0x10; 4])),
+            ..Options::default()
+        };
+        let closure = Closure::of(&inputs).expect("bash can be read");
+        let Ok(verdicts) = select(&closure, &options) else {
+            return println!("not with this C library");
+        };
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
+        let mut made = merge.make(&options).expect("bash can be merged");
+        verify::verify(&merge, &made).expect("what is made is right");
+        let inside = made.inside.clone().expect("a loader");
+        assert!(inside.remembered() > 20, "{}", inside.remembered());
+        let places = inside
+            .changed()
+            .map(|range| range.start)
+            .chain(inside.stubs());
+        for (number, place) in places.enumerate().step_by(5) {
+            let byte = (place - made.image.start) as usize + number % 5;
+            made.image.bytes[byte] ^= 4;
+            let found = verify::verify(&merge, &made);
+            assert!(matches!(found, Err(Refusal::Check(_))), "{place:#x}");
+            made.image.bytes[byte] ^= 4;
+        }
     }
 }

@@ -102,8 +102,10 @@ impl Tables {
                 ".gnu.hash" | ".gnu.version" | ".rela.dyn" => dynsym,
                 _ => 0,
             };
+            // gdb would look for a loader where the kernel put none; it finds the one in the file by its symbols.
+            let seen = table.name == ".interp" && merge.layout.loader.is_some();
             sections.push(Section {
-                name: table.name.into(),
+                name: if seen { ".interp.inside" } else { table.name }.into(),
                 kind: table.kind,
                 flags: elf::SHF_ALLOC.0,
                 at: table.at,

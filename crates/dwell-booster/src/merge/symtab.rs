@@ -10,7 +10,7 @@ pub(crate) fn symtab(merge: &Merge<'_, '_>, section: impl Fn(u64) -> u16) -> (Ve
     let mut strings = Strings::new();
     let mut bytes = vec![0; 24];
     let mut seen = HashSet::new();
-    for (index, base) in merge.layout.merged() {
+    for (index, base) in merge.layout.placed() {
         for symbol in merge.closure.modules[index].elf.symbols() {
             let at = symbol.address.wrapping_add(base);
             if !seen.insert((at, symbol.name)) {

@@ -33,6 +33,8 @@ pub(crate) struct Tables {
     pub tables: Vec<Table>,
     /// How many program headers there is place for.
     pub headers: usize,
+    /// How many there are in the kernel's own table; 0 when it has none.
+    pub for_kernel: usize,
     /// Offsets of names in the dynamic string table, in the dynamic section's order.
     pub names: Vec<(elf::DynamicTag, u32)>,
     /// How many relocations of `.rela.dyn` are relative.
@@ -61,12 +63,20 @@ impl Tables {
             .map(|m| m.name.as_str())
             .collect();
         // PHDR, INTERP, the tables' LOAD, DYNAMIC, NOTE, EH_FRAME, STACK, RELRO, TLS.
-        let headers = image.loads.len() + 9;
+        let inside = merge.layout.loader.map(|(index, _)| index);
+        let loads = image.loads.iter();
+        let of_loader = loads
+            .filter(|l| inside.is_some() && l.module == inside)
+            .count();
+        let headers = image.loads.len() - of_loader + 9;
+        // The kernel's table, behind the loader's.
+        let for_kernel = inside.map_or(0, |_| headers + of_loader);
         let mut tables = Tables {
             at: image.end(),
-            bytes: vec![0; Segment::BYTES * headers],
+            bytes: vec![0; Segment::BYTES * (headers + for_kernel)],
             tables: Vec::new(),
             headers,
+            for_kernel,
             names: Vec::new(),
             relative: left.relative,
             defined: versions.defined_len(),
@@ -185,10 +195,18 @@ impl Tables {
         image.put(writable.dynamic, &dynamic);
         let headers = self.program_headers(merge, image, writable);
         debug_assert!(headers.len() <= self.headers);
-        let bytes: Vec<u8> = headers.iter().flat_map(|h| h.bytes(image.start)).collect();
+        let kernels = self.kernel_headers(merge, image, &headers);
+        let all = headers.iter().chain(&kernels);
+        let bytes: Vec<u8> = all.flat_map(|h| h.bytes(image.start)).collect();
         self.bytes[..bytes.len()].copy_from_slice(&bytes);
         image.append(R, &self.bytes);
         let sections = self.section_headers(merge, image, writable);
-        elf_header(image, writable.entry, (self.at, headers.len()), sections);
+        let mut begin = (writable.entry, (self.at, headers.len()));
+        if let Some(inside) = &writable.inside {
+            inside.tell(image, begin.1);
+            let behind = (Segment::BYTES * self.headers) as u64;
+            begin = (inside.entry, (self.at + behind, kernels.len()));
+        }
+        elf_header(image, merge.layout.fixed, begin, sections);
     }
 }

@@ -1,7 +1,8 @@
 //! Examines the finished file: it is read anew, by its own headers, and compared with what it is made
 //! of. A difference is a fault of this crate, and the file is not given out.
-use super::direct::{self, Direct};
+use super::direct;
 use super::eh_frame::{Frame, frames};
+use super::inside::{self, Inside};
 use super::symbols::SymbolTables;
 use super::{Made, Merge};
 use crate::Refusal;
@@ -13,25 +14,21 @@ use std::ops::Range;
 
 /// Examines the finished file.
 pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refusal> {
-    let merged = Module::parse("the merged file", &made.image.bytes);
+    let merged = Module::parse_merged(&made.image.bytes);
     let merged = merged.map_err(|why| Refusal::Check(why.to_string()))?;
     let (values, direct) = (&made.values, &made.direct);
-    same_bytes(merge, &merged, values, direct)
+    same_bytes(merge, &merged, made)
         .and_then(|()| same_relocations(merge, &merged, values))
         .and_then(|()| exports_are_found(&merged, &made.symbols))
         .and_then(|()| same_call_frames(merge, &merged))
         .and_then(|()| direct::verify(merge, &merged, direct))
+        .and_then(|()| inside::verify(merge, &merged, made.inside.as_ref()))
         .map_err(Refusal::Check)
 }
 
 /// Every byte of a module that is loaded, not relocated and not of a changed instruction is what it was.
-fn same_bytes(
-    merge: &Merge<'_, '_>,
-    merged: &Module<'_>,
-    values: &Values,
-    direct: &Direct,
-) -> Result<(), String> {
-    for (index, base) in merge.layout.merged() {
+fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, made: &Made<'_>) -> Result<(), String> {
+    for (index, base) in merge.layout.placed() {
         let module = &merge.closure.modules[index];
         for s in module.segments.iter().filter(|s| !s.writable) {
             let len = s.file_size as usize;
@@ -45,7 +42,10 @@ fn same_bytes(
             };
             let at = s.stated_address + base;
             let same = old.zip(new).is_some_and(|(old, new)| {
-                let changed = direct.changed(at..at + len as u64);
+                let within = at..at + len as u64;
+                let in_loader = made.inside.iter().flat_map(Inside::changed);
+                let in_loader = in_loader.filter(|c| within.contains(&c.start));
+                let changed = made.direct.changed(within.clone()).chain(in_loader);
                 let changed = changed.map(|c| (c.start - at) as usize..(c.end - at) as usize);
                 same_but_for(changed, skip, (old, new))
             });
@@ -57,7 +57,7 @@ fn same_bytes(
             }
         }
     }
-    for copy in &values.copies {
+    for copy in &made.values.copies {
         if merged.elf.bytes_at(copy.to, copy.len as usize).is_none() {
             return Err(format!("the copy at {:#x} is not in the file", copy.to));
         }
@@ -159,7 +159,7 @@ fn exports_are_found(merged: &Module<'_>, symbols: &SymbolTables<'_>) -> Result<
 /// Every entry of every module is there, and the search table leads to it.
 fn same_call_frames(merge: &Merge<'_, '_>, merged: &Module<'_>) -> Result<(), String> {
     let mut wanted = BTreeSet::new();
-    for (index, base) in merge.layout.merged() {
+    for (index, base) in merge.layout.placed() {
         let module = &merge.closure.modules[index];
         wanted.extend(frames(module, base)?.into_iter().map(key));
     }

@@ -2,9 +2,12 @@
 //! of constructors and destructors, the dynamic section. And the code behind it.
 use super::Merge;
 use super::arrays::Arrays;
+use super::choices::Chosen;
 use super::entry::{self, Start};
+use super::inside::{Inside, Places};
 use super::{plugins, stand_in};
 use crate::PAGE;
+use crate::Refusal;
 use crate::values::Values;
 
 /// The added writable range and the added code behind it.
@@ -18,6 +21,7 @@ pub(crate) struct Writable {
     pub fini: u64,
     /// Image address of what is called first.
     pub preinit: u64,
+    pub inside: Option<Inside>,
     pub dynamic: u64,
     pub dynamic_len: u64,
 }
@@ -30,7 +34,12 @@ fn dynamic_len(merge: &Merge<'_, '_>) -> u64 {
 
 impl Writable {
     /// Places the parts and adds what the arrays hold to `values`.
-    pub(crate) fn new(merge: &Merge<'_, '_>, arrays: &Arrays, values: &mut Values) -> Self {
+    pub(crate) fn new(
+        merge: &Merge<'_, '_>,
+        arrays: &Arrays,
+        chosen: &mut Chosen,
+        values: &mut Values,
+    ) -> Result<Self, Refusal> {
         let layout = merge.layout;
         let mut bytes = thread_local_image(merge);
         bytes.resize(bytes.len().next_multiple_of(8), 0);
@@ -38,7 +47,9 @@ impl Writable {
         let fini = init + 8 * arrays.init.len() as u64;
         let preinit = fini + 8 * arrays.fini.len() as u64;
         let dlopen = preinit + 8 * arrays.preinit.len() as u64;
-        let dynamic = (dlopen + 8).next_multiple_of(16);
+        let choices = dlopen + 8;
+        let known = choices + chosen.len();
+        let dynamic = (known + 8).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
         for (number, value) in arrays.all().enumerate() {
@@ -51,23 +62,38 @@ impl Writable {
         let start = Start {
             read_only,
             functions: (init, arrays.init.len() as u32),
-            program: merge.closure.modules[0].elf.entry().unwrap_or_default(),
+            program: merge.closure.modules[0].elf.entry().unwrap_or_default() + layout.own(),
         };
         let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
+        if merge.layout.loader.is_some() {
+            // It is looked at before the loader runs.
+            code.clear();
+        }
         code.extend(entry::code(entry + code.len() as u64, &start));
         let plugins_at = entry + code.len() as u64;
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
             code.extend(plugins::code(merge, plugins_at, dlopen));
         }
-        Writable {
+        let guard = entry + code.len() as u64;
+        chosen.put(merge, values, (choices, guard));
+        code.extend(chosen.code(merge.guard, guard));
+        let places = Places {
+            at: entry + code.len() as u64,
+            known,
+            program: entry,
+        };
+        let inside = Inside::of(merge, places)?;
+        code.extend(inside.iter().flat_map(|i| &i.code));
+        Ok(Writable {
             bytes,
             code,
             entry,
             fini,
             preinit,
+            inside,
             dynamic,
             dynamic_len,
-        }
+        })
     }
 }
 

@@ -65,11 +65,20 @@ const MAX_ALIGN: u64 = 2 << 20;
 impl<'data> Module<'data> {
     /// Reads a file. Whatever the loader would follow is checked to lie inside of it.
     pub(crate) fn parse(path: &str, data: &'data [u8]) -> Result<Self, Refusal> {
+        Module::parse_below(MAX_STATED, path, data)
+    }
+
+    /// Reads a merged file, which may lie anywhere in a process' memory.
+    pub(crate) fn parse_merged(data: &'data [u8]) -> Result<Self, Refusal> {
+        Module::parse_below(1 << 47, "the merged file", data)
+    }
+
+    fn parse_below(max: u64, path: &str, data: &'data [u8]) -> Result<Self, Refusal> {
         let bad = |why: &str| Refusal::damaged(path, why);
         let elf = ElfFile::parse(data).map_err(|e| Refusal::not_elf(path, data, e))?;
         let segments: Vec<Segment> = elf.segments().collect();
-        check_segments(&segments).map_err(bad)?;
-        let facts = Facts::of(data).map_err(bad)?;
+        check_segments(max, &segments).map_err(bad)?;
+        let facts = Facts::of(max, data).map_err(bad)?;
         let initial = |t: &Tls| elf.bytes_at(t.stated, t.file_size as usize).is_some();
         if facts
             .tls
@@ -142,13 +151,13 @@ fn holds(s: &Segment, stated: u64, len: u64) -> bool {
     stated >= s.stated_address && stated.checked_add(len).is_some_and(|e| e <= s.stated_end())
 }
 
-fn check_segments(segments: &[Segment]) -> Result<(), &'static str> {
+fn check_segments(max: u64, segments: &[Segment]) -> Result<(), &'static str> {
     if segments.is_empty() {
         return Err("it has no PT_LOAD segment");
     }
     let mut end = 0;
     for s in segments {
-        if s.stated_end() > MAX_STATED || s.file_size > s.mem_size {
+        if s.stated_end() > max || s.file_size > s.mem_size {
             return Err("a PT_LOAD segment has an impossible size");
         }
         if s.stated_address < end {
@@ -177,11 +186,11 @@ struct Facts<'data> {
 }
 
 impl<'data> Facts<'data> {
-    fn of(data: &'data [u8]) -> Result<Self, &'static str> {
+    fn of(max: u64, data: &'data [u8]) -> Result<Self, &'static str> {
         let mut facts = Facts::default();
         for h in headers(data).ok_or("its program headers lie outside of the file")? {
             let (stated, size) = (h.p_vaddr(LE), h.p_memsz(LE));
-            if stated.checked_add(size).is_none_or(|end| end > MAX_STATED) {
+            if stated.checked_add(size).is_none_or(|end| end > max) {
                 if [elf::PT_TLS, elf::PT_GNU_RELRO].contains(&h.p_type(LE)) {
                     return Err("a program header has an impossible size");
                 }

@@ -1,7 +1,9 @@
 //! Reads real programs, merges them, and runs both.
 #![allow(dead_code)]
 
-use dwell_booster::{Built, Inputs, LoaderCache, Options, Refusal, build, collect};
+use dwell_booster::{
+    Built, Inputs, LoaderCache, Options, Processor, Refusal, build, collect, question,
+};
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -58,19 +60,51 @@ pub fn with_libc() -> Options {
     }
 }
 
+/// At one address (level 2), with the C library or without.
+pub fn at_one_address(libc: bool) -> Options {
+    Options {
+        direct: true,
+        libc,
+        fixed: Some(0x5b5f_1234_5000),
+        ..Options::default()
+    }
+}
+
+/// With the loader in the file, and the processor's answers (level 3).
+pub fn with_loader() -> Options {
+    Options {
+        processor: Some(Processor::ask(|leaf, part| {
+            let r = std::arch::x86_64::__cpuid_count(leaf, part);
+            [r.eax, r.ebx, r.ecx, r.edx]
+        })),
+        ..at_one_address(true)
+    }
+}
+
 /// Merges `program` into the folder, under the program's own name.
 pub fn merge_with(
     folder: &Folder,
     program: &Path,
     options: &Options,
 ) -> Result<(PathBuf, Built), Refusal> {
-    let built = build(&inputs(program), options)?;
+    let inputs = inputs(program);
     let to = folder.file("boosted");
     fs::create_dir_all(&to).expect("a folder");
     let to = to.join(program.file_name().expect("a file"));
-    fs::write(&to, &built.bytes).expect("the merged file is written");
-    fs::set_permissions(&to, fs::Permissions::from_mode(0o755)).expect("made executable");
+    let mut options = options.clone();
+    if let Some(question) = question(&inputs, &options)? {
+        write_program(&to, &question.bytes);
+        let answer = Command::new(&to).env_clear().output().expect("it runs");
+        options.choices = Some(question.choices(&answer.stdout).expect("an answer"));
+    }
+    let built = build(&inputs, &options)?;
+    write_program(&to, &built.bytes);
     Ok((to, built))
+}
+
+fn write_program(to: &Path, bytes: &[u8]) {
+    fs::write(to, bytes).expect("the merged file is written");
+    fs::set_permissions(to, fs::Permissions::from_mode(0o755)).expect("made executable");
 }
 
 pub fn run(program: &Path, args: &[&str]) -> Output {

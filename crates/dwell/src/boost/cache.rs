@@ -19,6 +19,9 @@ use std::path::{Path, PathBuf};
 #[derive(Serialize, Deserialize, Debug)]
 struct Made {
     files: Vec<Stamp>,
+    /// The boot that it was made in, where its addresses must be others after the next one.
+    #[serde(default)]
+    boot: Option<String>,
     /// The merged file, from the program's folder; none when there is a reason.
     boosted: Option<PathBuf>,
     /// Why there is none.
@@ -30,7 +33,7 @@ const MADE: &str = "made.json";
 /// The boosted program for a stock one, made now if need be; an error says why there is none.
 pub fn boosted(stock: &Path, how: &How) -> anyhow::Result<PathBuf> {
     let folder = folder()?.join(key(stock, how));
-    let made = match read(&folder) {
+    let made = match read(&folder).filter(|made| made.boot == boot(how)) {
         Some(made) => made,
         None => renew(&folder, stock, how)?,
     };
@@ -73,11 +76,13 @@ fn renew(folder: &Path, stock: &Path, how: &How) -> anyhow::Result<Made> {
     let made = match outcome {
         Ok(file) => Made {
             files,
+            boot: boot(how),
             boosted: Some(file),
             refused: None,
         },
         Err(why) => Made {
             files,
+            boot: boot(how),
             boosted: None,
             refused: Some(format!("{why:#}")),
         },
@@ -87,6 +92,12 @@ fn renew(folder: &Path, stock: &Path, how: &How) -> anyhow::Result<Made> {
     pending.commit(&note).context("noting what was made")?;
     remove_others(folder, made.boosted.as_deref());
     Ok(made)
+}
+
+/// The kernel's name for this boot, where it matters.
+fn boot(how: &How) -> Option<String> {
+    let id = (how.level >= 2).then(|| fs::read_to_string("/proc/sys/kernel/random/boot_id"));
+    id?.ok()
 }
 
 fn changed_since(stamp: &Stamp, time: std::time::SystemTime) -> bool {

@@ -14,12 +14,12 @@ pub use arguments::BoostArgs;
 
 use anyhow::Context;
 use arguments::{Action, BuildArgs, How, Mode};
-use dwell_booster::{Built, build};
+use dwell_booster::{Built, Choices, build, question};
 use output::Pending;
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use subject::Subject;
 use trial::{Probe, Verdict};
 
@@ -47,7 +47,9 @@ pub struct Tried {
 
 /// Merges, writes beside `to` and tries it out.
 pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tried> {
-    let built = build(&subject.inputs, &subject.options)?;
+    let mut options = subject.options.clone();
+    options.choices = choices(subject, to)?;
+    let built = build(&subject.inputs, &options)?;
     let file = Pending::write(to, &built.bytes)?;
     let verdicts = trial::compare(&subject.path, file.path(), probes)?;
     Ok(Tried {
@@ -55,6 +57,27 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
         file,
         verdicts,
     })
+}
+
+/// Asks which functions are chosen at start on this machine, by a program that is written beside `to` and run.
+fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
+    let Some(question) = question(&subject.inputs, &subject.options)? else {
+        return Ok(None);
+    };
+    let file = Pending::write(to, &question.bytes)?;
+    // Without variables: GLIBC_TUNABLES may change what is chosen.
+    let mut command = Command::new(file.path());
+    let output = command.env_clear().stdin(Stdio::null()).output();
+    let output = output.with_context(|| format!("running {}", file.path().display()))?;
+    let choices = question.choices(&output.stdout);
+    let choices = choices.with_context(|| {
+        let said = String::from_utf8_lossy(&output.stderr);
+        format!(
+            "its C library did not tell which functions it chooses ({}): {said}",
+            output.status
+        )
+    })?;
+    Ok(Some(choices))
 }
 
 /// Merges a program into a file, with the C library or not, tried out with the arguments; for measuring.
@@ -100,6 +123,8 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
             "exports": built.exports,
             "call_frames": built.call_frames,
             "direct": built.direct.as_ref().map(calls::calls_json),
+            "bound": built.bound,
+            "remembered": built.remembered.map(|(of, all)| serde_json::json!({ "of": all, "answered": of })),
             "tried": plan::verdicts_json(&tried.verdicts),
         });
         writeln!(to, "{}", serde_json::to_string_pretty(&answer)?)?;
@@ -116,6 +141,25 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
         )?;
         if let Some(direct) = &built.direct {
             writeln!(to, "{}", calls::calls_text(direct))?;
+        }
+        if let Some((of, all)) = built.remembered {
+            writeln!(
+                to,
+                "the loader is in it; of {all} places that ask the processor {of} have the answer"
+            )?;
+        }
+        if args.how.level >= 2 {
+            writeln!(
+                to,
+                "its addresses are the same in every process, until it is built anew"
+            )?;
+        }
+        if built.bound > 0 {
+            let bound = built.bound;
+            writeln!(
+                to,
+                "{bound} functions that libc chooses for the processor (IFUNC) are bound; each start compares"
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -97,13 +97,19 @@ impl Answer {
             ),
             (
                 "one address per boot (level 2)",
-                false,
-                format!("{} relative relocations", self.tried.built.relative),
+                true,
+                match self.tried.built.relative {
+                    0 => "no relative relocation is left".into(),
+                    left => format!("{left} relative relocations"),
+                },
             ),
             (
                 "remembered processor (level 3)",
-                false,
-                "glibc's questions to the processor".into(),
+                true,
+                self.tried.built.remembered.map_or_else(
+                    || "glibc's questions to the processor".into(),
+                    |(of, all)| format!("{of} of {all} places that ask the processor"),
+                ),
             ),
             (
                 "hot functions together (level 4)",

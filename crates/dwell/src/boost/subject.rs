@@ -1,10 +1,11 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
 use super::arguments::{How, Mode};
 use anyhow::Context;
-use dwell_booster::{Inputs, LoaderCache, Options, Refusal, collect};
+use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, collect};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,13 @@ impl Subject {
             keep: checked,
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
-            stand_in: None,
+            fixed: if how.level >= 2 {
+                Some(random_address()?)
+            } else {
+                None
+            },
+            processor: (how.level >= 3).then(|| Processor::ask(ask)),
+            ..Options::default()
         };
         check_names(libs, &inputs)?;
         Ok(Subject {
@@ -66,6 +73,22 @@ impl Subject {
         );
         Ok(())
     }
+}
+
+/// Asks the processor.
+fn ask(leaf: u32, part: u32) -> [u32; 4] {
+    let registers = std::arch::x86_64::__cpuid_count(leaf, part);
+    [registers.eax, registers.ebx, registers.ecx, registers.edx]
+}
+
+/// Where a merged program may begin: the kernel draws from the same range for programs without an address, as finely.
+fn random_address() -> anyhow::Result<u64> {
+    const FIRST: u64 = 0x5555_5555_4000;
+    const PAGES: u64 = 1 << 28;
+    let mut bytes = [0; 8];
+    let mut file = fs::File::open("/dev/urandom").context("drawing an address")?;
+    file.read_exact(&mut bytes).context("drawing an address")?;
+    Ok(FIRST + (u64::from_le_bytes(bytes) % PAGES << 12))
 }
 
 /// Where a command is, without symbolic links.

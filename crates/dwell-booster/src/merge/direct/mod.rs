@@ -8,7 +8,7 @@
 //! bounds, is decoded from its first byte to its last. What is taken for a filled place: one that a
 //! `GLOB_DAT` or `JUMP_SLOT` relocation names, which only linkers make and nobody else writes to.
 mod code;
-mod functions;
+pub(crate) mod functions;
 mod verify;
 
 pub(crate) use verify::verify;
@@ -239,7 +239,7 @@ impl Finder<'_> {
     }
 }
 
-fn code_of(image: &Image) -> Vec<(u64, u64)> {
+pub(crate) fn code_of(image: &Image) -> Vec<(u64, u64)> {
     let code = image.loads.iter().filter(|l| l.flags & (X | W) == X);
     let mut code: Vec<_> = code.map(|l| (l.at, l.at + l.file_size)).collect();
     code.sort_unstable();

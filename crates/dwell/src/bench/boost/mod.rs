@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 /// What is measured: without and with the C library, at each level.
-const WAYS: [Way; 3] = [
+const WAYS: [Way; 5] = [
     Way {
         libc: false,
         level: 0,
@@ -32,6 +32,14 @@ const WAYS: [Way; 3] = [
     Way {
         libc: true,
         level: 1,
+    },
+    Way {
+        libc: true,
+        level: 2,
+    },
+    Way {
+        libc: true,
+        level: 3,
     },
 ];
 /// What is measured of shells and the programs that they run.

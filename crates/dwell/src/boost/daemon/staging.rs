@@ -88,6 +88,7 @@ fn try_to_stage(dirs: &Dirs, config: &Config, inputs: &mut Vec<Stamp>) -> anyhow
         Identity::of(&path) == Some(stock),
         "it is just being replaced"
     );
+    check_listener(config, &subject)?;
     let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes());
     subject.options.stand_in = Some(StandIn {
         guard: c_string(&guard)?,
@@ -144,6 +145,21 @@ fn how(config: &Config) -> anyhow::Result<How> {
         "profile_path is for level 4, which is not built yet: leave it out"
     );
     Ok(how)
+}
+
+/// Level 2 and up give all processes of a program the same addresses: who takes connections does not get them unasked.
+fn check_listener(config: &Config, subject: &Subject) -> anyhow::Result<()> {
+    if config.level < 2 || config.fixed_addresses {
+        return Ok(());
+    }
+    if let Some(who) = dwell_booster::listener(&subject.inputs) {
+        anyhow::bail!(
+            "it may take connections from others ({who} calls listen), and at level {} its addresses are the same in \
+             every process until the next boot: use level = 1, or allow it with fixed_addresses = true",
+            config.level
+        );
+    }
+    Ok(())
 }
 
 /// Removes what a build that was killed left at the hidden name; never a stock program.
