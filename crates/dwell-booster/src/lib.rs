@@ -81,12 +81,12 @@ pub struct Options {
     pub stand_in: Option<StandIn>,
 }
 
-/// A merged file that stands where the stock one was: it becomes the stock one when the guard is gone, or when
-/// variables name other libraries (`LD_PRELOAD`, `LD_AUDIT`, `LD_LIBRARY_PATH`).
+/// A merged file becomes the stock one when variables name other libraries (`LD_PRELOAD`, `LD_AUDIT`,
+/// `LD_LIBRARY_PATH`), or when its guard is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StandIn {
-    /// Path of a file that exists as long as the merged program may run.
-    pub guard: CString,
-    /// Path of the stock program meanwhile.
+    /// Path of a file that exists as long as the merged program may run; it always may, when not given.
+    pub guard: Option<CString>,
+    /// Path of the stock program.
     pub stock: CString,
 }

@@ -1,12 +1,12 @@
 //! A merged file that stands in the stock program's place gives way to it when it should, and only then.
 mod common;
 
-use common::{Folder, compile, merge_with, with_libc, with_loader};
+use common::{Folder, compile, merge_with, output, with_libc, with_loader};
 use dwell_booster::{Options, Processor, Refusal, StandIn, is_merged};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Prints the file that runs, its own name and its arguments.
@@ -20,7 +20,7 @@ fn run(program: &Path, variables: &[(&str, &str)]) -> (String, String) {
     // Cargo sets it.
     command.arg("x").env_remove("LD_LIBRARY_PATH");
     command.envs(variables.iter().copied());
-    let output = command.output().expect("it runs");
+    let output = output(&mut command);
     assert_eq!(output.status.code(), Some(3));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let (file, rest) = text.trim().split_once(' ').expect("two words");
@@ -38,17 +38,51 @@ fn gives_way_with_the_loader_in_it() {
     gives_way(&with_loader(), "stand-in-inside");
 }
 
-fn gives_way(way: &Options, name: &str) {
-    let folder = Folder::new(name);
+/// One that nobody put into the stock one's place has no guard.
+#[test]
+fn gives_way_to_variables_without_a_guard() {
+    for (name, way) in [
+        ("no-guard", Options::default()),
+        ("no-guard-inside", with_loader()),
+    ] {
+        let folder = Folder::new(name);
+        let stock = stock(&folder);
+        let options = Options {
+            stand_in: Some(StandIn {
+                guard: None,
+                stock: c_string(&stock),
+            }),
+            ..way.clone()
+        };
+        let (merged, _) = match merge_with(&folder, &stock, &options) {
+            Err(why @ Refusal::Unsupported { .. }) if way.libc => return println!("{why}"),
+            made => made.expect("it can be merged"),
+        };
+        let ran = |variables: &[(&str, &str)]| PathBuf::from(run(&merged, variables).0);
+        assert_eq!(ran(&[]), merged);
+        assert_eq!(ran(&[("LD_PRELOAD", "libm.so.6")]), stock);
+    }
+}
+
+fn c_string(path: &Path) -> CString {
+    CString::new(path.as_os_str().as_bytes()).expect("no zero")
+}
+
+/// The program, with a library of its own.
+fn stock(folder: &Folder) -> PathBuf {
     fs::write(folder.file("prog.c"), PROGRAM).expect("written");
     fs::write(folder.file("a.c"), "int answer(void) { return 3; }").expect("written");
-    compile(&folder, "gcc -shared -fPIC -o liba.so a.c");
-    compile(&folder, "gcc -o prog prog.c liba.so -Wl,-rpath,$ORIGIN");
-    let (stock, guard) = (folder.file("prog"), folder.file("guard"));
-    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes()).expect("no zero");
+    compile(folder, "gcc -shared -fPIC -o liba.so a.c");
+    compile(folder, "gcc -o prog prog.c liba.so -Wl,-rpath,$ORIGIN");
+    folder.file("prog")
+}
+
+fn gives_way(way: &Options, name: &str) {
+    let folder = Folder::new(name);
+    let (stock, guard) = (stock(&folder), folder.file("guard"));
     let options = Options {
         stand_in: Some(StandIn {
-            guard: c_string(&guard),
+            guard: Some(c_string(&guard)),
             stock: c_string(&stock),
         }),
         ..way.clone()
@@ -132,7 +166,7 @@ fn gives_way_where_libc_chooses_otherwise() {
     // Nothing is run that could call what the processor may lack.
     fs::remove_file(&stock).expect("removed");
     let mut command = Command::new(&merged);
-    let output = command.arg("x").envs(less).output().expect("it runs");
+    let output = output(command.arg("x").envs(less));
     assert_eq!(output.status.code(), Some(127));
     assert!(String::from_utf8_lossy(&output.stderr).contains("another processor"));
     assert_eq!(run(&merged, &[]), said);
@@ -150,7 +184,7 @@ fn cache_size(folder: &Folder, processor: Processor) -> Result<u64, Refusal> {
     let (merged, built) = merge_with(folder, &folder.file("prog"), &options)?;
     let (of, all) = built.remembered.expect("the loader is in it");
     assert!(of + 1 >= all && of > 20, "{of} of {all}");
-    let output = Command::new(merged).output().expect("it runs");
+    let output = output(&mut Command::new(merged));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     Ok(text.trim().parse().expect("a number"))
 }

@@ -1,9 +1,10 @@
-//! Code at the very beginning of a merged file that stands in the stock program's place.
+//! Code at the very beginning of a merged file that knows when to be the stock program.
 //!
 //! It goes on only where the merged program may run: its guard exists, and no variable names other libraries. Else
 //! it becomes the stock program, and goes on if there is none. It does not become what it already is: then it was
 //! the stock program's name that led here.
 use crate::StandIn;
+use std::ops::Range;
 
 /// The stack holds argc, argv, envp, auxv; rdx is the loader's, for the program. Two paths follow.
 const CODE: [u8; 171] = [
@@ -54,6 +55,9 @@ const CODE: [u8; 171] = [
     0x0f, 0x05, // syscall
     0x4c, 0x89, 0xe2, // merged: mov rdx, r12
 ];
+/// The system call that looks for the guard, and what it is where there is none: its success.
+const ACCESS: Range<usize> = 0x0c..0x13;
+const UNGUARDED: [u8; 7] = [0x31, 0xc0, 0x90, 0x90, 0x90, 0x90, 0x90]; // xor eax, eax
 /// Offsets in the code: distances of the paths, and the length of the second.
 const GUARD: usize = 0x06;
 const PATHS: [usize; 2] = [0x88, 0x98];
@@ -61,9 +65,13 @@ const LEN: usize = 0x8d;
 
 /// The code; the merged program's entry follows.
 pub(crate) fn code(stand_in: &StandIn) -> Vec<u8> {
-    let guard = stand_in.guard.as_bytes_with_nul();
+    let guard = stand_in.guard.as_ref();
+    let guard = guard.map_or(&[][..], |guard| guard.as_bytes_with_nul());
     let path = stand_in.stock.as_bytes_with_nul();
     let mut bytes = CODE.to_vec();
+    if guard.is_empty() {
+        bytes[ACCESS].copy_from_slice(&UNGUARDED);
+    }
     // The paths lie between the code and what follows, which is jumped to.
     let jump = bytes.len();
     bytes.extend([0xe9, 0, 0, 0, 0]); // jmp behind the paths

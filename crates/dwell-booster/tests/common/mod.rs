@@ -5,9 +5,11 @@ use dwell_booster::{
     Built, Inputs, LoaderCache, Options, Processor, Refusal, build, collect, question,
 };
 use std::fs;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread;
 
 /// A folder that is removed at the end.
 pub struct Folder(pub PathBuf);
@@ -94,7 +96,7 @@ pub fn merge_with(
     let mut options = options.clone();
     if let Some(question) = question(&inputs, &options)? {
         write_program(&to, &question.bytes);
-        let answer = Command::new(&to).env_clear().output().expect("it runs");
+        let answer = output(Command::new(&to).env_clear());
         options.choices = Some(question.choices(&answer.stdout).expect("an answer"));
     }
     let built = build(&inputs, &options)?;
@@ -108,11 +110,17 @@ fn write_program(to: &Path, bytes: &[u8]) {
 }
 
 pub fn run(program: &Path, args: &[&str]) -> Output {
-    Command::new(program)
-        .args(args)
-        .env("LC_ALL", "C.UTF-8")
-        .output()
-        .unwrap_or_else(|e| panic!("{} runs: {e}", program.display()))
+    output(Command::new(program).args(args).env("LC_ALL", "C.UTF-8"))
+}
+
+/// Runs a program. One that was just written may be busy: another test's child has it open while it starts.
+pub fn output(command: &mut Command) -> Output {
+    loop {
+        match command.output() {
+            Err(why) if why.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            output => return output.unwrap_or_else(|e| panic!("{command:?} runs: {e}")),
+        }
+    }
 }
 
 /// Runs a compiler in the folder; arguments in double quotes may have spaces.

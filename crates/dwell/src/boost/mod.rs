@@ -67,7 +67,9 @@ fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
     let file = Pending::write(to, &question.bytes)?;
     // Without variables: GLIBC_TUNABLES may change what is chosen.
     let mut command = Command::new(file.path());
-    let output = command.env_clear().stdin(Stdio::null()).output();
+    command.env_clear().stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = trial::start(&mut command).and_then(|child| child.wait_with_output());
     let output = output.with_context(|| format!("running {}", file.path().display()))?;
     let choices = question.choices(&output.stdout);
     let choices = choices.with_context(|| {

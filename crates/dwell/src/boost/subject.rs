@@ -1,7 +1,7 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
 use super::arguments::{How, Mode};
 use anyhow::Context;
-use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, collect};
+use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -49,6 +49,10 @@ impl Subject {
                 None
             },
             processor: (how.level >= 3).then(|| Processor::ask(ask)),
+            stand_in: Some(StandIn {
+                guard: None,
+                stock: CString::new(text)?,
+            }),
             ..Options::default()
         };
         check_names(libs, &inputs)?;

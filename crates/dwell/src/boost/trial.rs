@@ -2,7 +2,7 @@
 use crate::bench::statistics::median;
 use anyhow::Context;
 use std::fs::{self, File, Permissions};
-use std::io::{Read, Seek};
+use std::io::{ErrorKind, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -31,6 +31,8 @@ pub enum Verdict {
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// Most output of a probe, bytes.
 const OUTPUT_LIMIT: u64 = 4 << 20;
+/// How long a program that was just written may be busy.
+const BUSY_LIMIT: Duration = Duration::from_secs(1);
 
 impl Probe {
     /// Arguments separated by spaces.
@@ -152,7 +154,7 @@ fn run(
     let write = File::create(&path).context("making a file for the output")?;
     let (out, err) = (write.try_clone()?, write.try_clone()?);
     let mut command = command((name, file), probe, scratch);
-    let child = command.stdout(out).stderr(err).spawn();
+    let child = start(command.stdout(out).stderr(err));
     let mut child = child.with_context(|| format!("running {}", file.display()))?;
     let Some(status) = wait(&mut child, &write)? else {
         return Ok(None);
@@ -162,6 +164,22 @@ fn run(
     let mut output = Vec::new();
     read.take(OUTPUT_LIMIT).read_to_end(&mut output)?;
     Ok(Some(Outcome { status, output }))
+}
+
+/// Starts a program that was just written. A child that another thread of ours is just starting has the file open
+/// until it becomes another program, and a file that is written to cannot be run.
+pub fn start(command: &mut Command) -> std::io::Result<Child> {
+    let begin = Instant::now();
+    loop {
+        match command.spawn() {
+            Err(why)
+                if why.kind() == ErrorKind::ExecutableFileBusy && begin.elapsed() < BUSY_LIMIT =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            started => return started,
+        }
+    }
 }
 
 /// A run in the folder, with little around it: what is set elsewhere must not decide.
@@ -254,9 +272,9 @@ pub fn measure(
     let time = |file: &Path| -> anyhow::Result<u64> {
         let mut command = command((stock, file), probe, scratch.path());
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let start = Instant::now();
-        let status = command.spawn()?.wait()?;
-        let time = start.elapsed().as_nanos() as u64;
+        let begin = Instant::now();
+        let status = start(&mut command)?.wait()?;
+        let time = begin.elapsed().as_nanos() as u64;
         anyhow::ensure!(status.signal().is_none(), "{} {status}", file.display());
         Ok(time)
     };

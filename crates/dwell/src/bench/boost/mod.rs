@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// What is measured: without and with the C library, at each level.
+/// What is measured: without and with the C library, at each level. Shells' scripts are measured with it only.
 const WAYS: [Way; 5] = [
     Way {
         libc: false,
@@ -42,11 +42,6 @@ const WAYS: [Way; 5] = [
         level: 3,
     },
 ];
-/// What is measured of shells and the programs that they run.
-const WAYS_OF_SHELLS: [Way; 1] = [Way {
-    libc: true,
-    level: 1,
-}];
 /// Loops run this many times less often than starts, which are short.
 const LOOPS_LESS_OFTEN: usize = 8;
 /// Fewest rounds of a loop.
@@ -57,24 +52,18 @@ const LOOP_ROUNDS: usize = 5;
 pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
     ensure!(rounds > 0, "at least one round is needed");
     let mut report = BoostReport::new(rounds);
-    let wanted = |case: &&Case| {
-        let mut texts = only.iter();
-        only.is_empty() || texts.any(|text| case.title().contains(text))
-    };
-    for case in cases::ALL.iter().filter(wanted) {
+    let wanted = |title: &str| only.is_empty() || only.iter().any(|text| title.contains(text));
+    for case in cases::ALL.iter().filter(|c| wanted(&c.title())) {
         progress(&case.title());
         match measure(case, rounds) {
             Ok(row) => report.rows.push(row),
             Err(why) => report.leave_out(&case.title(), &format!("{why:#}")),
         }
     }
-    let texts = |title: &str| only.is_empty() || only.iter().any(|text| title.contains(text));
-    for shell in shell::all().filter(|s| texts(&s.title())) {
+    let rounds_of_shells = (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS);
+    for shell in shell::all().filter(|s| wanted(&s.title())) {
         progress(&shell.title());
-        match shell.measure(
-            &WAYS_OF_SHELLS,
-            (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
-        ) {
+        match shell.measure(&WAYS[2..], rounds_of_shells) {
             Ok(row) => report.rows.push(row),
             Err(why) => report.leave_out(&shell.title(), &format!("{why:#}")),
         }

@@ -91,7 +91,7 @@ fn try_to_stage(dirs: &Dirs, config: &Config, inputs: &mut Vec<Stamp>) -> anyhow
     check_listener(config, &subject)?;
     let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes());
     subject.options.stand_in = Some(StandIn {
-        guard: c_string(&guard)?,
+        guard: Some(c_string(&guard)?),
         stock: c_string(&to)?,
     });
     let libraries = subject.inputs.files.iter().skip(1);
