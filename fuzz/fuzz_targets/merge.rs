@@ -1,9 +1,9 @@
 //! Any bytes as a program and as the library that it needs: merged, or refused; what is given out has
 //! stood its own examination. The last byte tells the level, and whether
-//! the C library is merged; the four before it where the library begins.
+//! the C library is merged, and the loader; the four before it where the library begins.
 #![no_main]
 
-use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
+use dwell_booster::{Inputs, LoaderCache, Options, Processor, build, collect, plan, question};
 use libfuzzer_sys::fuzz_target;
 
 /// Libraries that are found: a hostile file may need thousands.
@@ -31,8 +31,13 @@ fuzz_target!(|data: &[u8]| {
     let options = Options {
         direct: level & 1 != 0,
         libc: level & 2 != 0,
+        fixed: (level & 4 != 0).then_some(0x5555_5555_4000),
+        processor: (level & 8 != 0).then(|| Processor::ask(|leaf, part| [leaf | 0x10, part, leaf, part])),
         ..Options::default()
     };
+    if let Ok(Some(question)) = question(&inputs, &options) {
+        let _ = question.choices(data);
+    }
     let planned = plan(&inputs, &options);
     let Ok(built) = build(&inputs, &options) else {
         return;

@@ -2,8 +2,8 @@
 //! bytes changed where tables are, thousands of times. The dice are always the same.
 mod common;
 
-use common::{Folder, at_level, compile};
-use dwell_booster::{Inputs, LoaderCache, Options, build, collect, plan};
+use common::{Folder, at_level, at_one_address, compile, with_libc, with_loader};
+use dwell_booster::{Inputs, LoaderCache, build, collect, plan, question};
 use fastrand::Rng;
 use std::collections::BTreeMap;
 use std::fs;
@@ -64,14 +64,19 @@ fn damaged_files_are_refused_or_merged() {
     );
     compile(&folder, "gcc -O1 -fno-pic -no-pie -o prog prog.c -L. -lv");
     let read = |name: &str| fs::read(folder.file(name)).expect("compiled");
-    let (program, library) = (read("prog"), read("libv.so"));
-    for direct in [false, true] {
-        build(&inputs(&program, &library), &at_level(direct)).expect("whole files can be merged");
+    compile(&folder, "gcc -O1 -o pie prog.c -L. -lv");
+    let (programs, library) = ([read("prog"), read("pie")], read("libv.so"));
+    let ways = [at_level(false), at_level(true), at_one_address(false)];
+    for (program, way) in programs
+        .iter()
+        .flat_map(|p| ways.iter().map(move |w| (p, w)))
+    {
+        build(&inputs(program, &library), way).expect("whole files can be merged");
     }
     let mut dice = Rng::with_seed(0x9e37_79b9_7f4a_7c15);
     let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
     for _ in 0..ROUNDS {
-        let (mut program, mut library) = (program.clone(), library.clone());
+        let (mut program, mut library) = (programs[dice.usize(..2)].clone(), library.clone());
         let file = if dice.bool() {
             &mut program
         } else {
@@ -80,11 +85,13 @@ fn damaged_files_are_refused_or_merged() {
         let part = tables(file)[dice.usize(..2)].clone();
         damage(&mut dice, &mut file[part]);
         let inputs = inputs(&program, &library);
-        let options = Options {
-            libc: dice.u8(..8) == 0,
-            ..at_level(dice.bool())
+        let options = match dice.u8(..64) {
+            0 => with_libc(),
+            1 => with_loader(),
+            number => ways[usize::from(number) % ways.len()].clone(),
         };
         let _ = plan(&inputs, &options);
+        let _ = question(&inputs, &options);
         let end = match build(&inputs, &options) {
             Ok(_) => "merged",
             Err(refusal) => refusal.kind(),

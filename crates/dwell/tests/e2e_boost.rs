@@ -494,6 +494,66 @@ fn wrong_configurations_are_told_and_others_work() {
     assert!(status.contains("remove one of them"), "{status}");
 }
 
+/// The address at which a file begins in memory, by its first loaded range.
+fn begins(file: &Path) -> String {
+    let output = Command::new("readelf").arg("-lW").arg(file).output();
+    let listed = text(&output.expect("readelf runs").stdout);
+    let load = listed.lines().find(|l| l.trim_start().starts_with("LOAD"));
+    let address = load.and_then(|l| l.split_whitespace().nth(2));
+    address.expect("a loaded range").to_owned()
+}
+
+/// With the loader in it the program does the same; each daemon, and so each boot, gives it other addresses. A program
+/// that takes connections keeps its random ones, unless that is asked for.
+#[test]
+#[ignore = "needs root"]
+fn levels_2_and_3_give_one_address_per_daemon() {
+    let mut machine = Machine::new("levels");
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let level = match text(&output.expect("getconf runs").stdout).contains("glibc 2.36") {
+        true => "mode = \"static\"\nlevel = 3",
+        false => "level = 2",
+    };
+    let server = machine.path("app/server");
+    fs::write(
+        machine.path("server.c"),
+        "#include <sys/socket.h>\nint say(void);\nint main(int c, char **v) { return c > 9 ? listen(0, 1) : say(); }\n",
+    )
+    .expect("written");
+    let libs = ["-lsay", "-Wl,-rpath,$ORIGIN", "-Wl,--build-id"];
+    machine.gcc(&[&["server.c", "-Lapp"], &libs[..]].concat(), "app/server");
+    let folder = machine.folder.clone();
+    let configure = |name: &str, program: &Path, more: &str| {
+        let text = format!("elf_path = {program:?}\ntest = [\"x\"]\n{level}\n{more}");
+        fs::write(folder.join("new"), text).expect("written");
+        fs::rename(folder.join("new"), folder.join(name)).expect("renamed");
+    };
+    configure("config/prog.toml", &machine.prog(), "");
+    configure("config/server.toml", &server, "");
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    machine.wait_until("the server is not refused", || {
+        let status = machine.status().to_string();
+        status.contains("calls listen") && status.contains("fixed_addresses = true")
+    });
+    let first = begins(&machine.prog());
+    configure("config/server.toml", &server, "fixed_addresses = true\n");
+    machine.wait_until("the server is not boosted", || {
+        let status = machine.status();
+        let programs = status["programs"].as_array().expect("programs").iter();
+        programs.filter(|p| p["state"] == "boosted").count() == 2
+    });
+    machine.wait_for("1 1 boosted");
+    machine.signal(libc::SIGTERM);
+    assert_eq!(machine.says(), "1 1 stock");
+    machine.nothing_is_left();
+    machine.start();
+    machine.wait_for("1 1 boosted");
+    assert_ne!(begins(&machine.prog()), first);
+    machine.signal(libc::SIGTERM);
+    machine.nothing_is_left();
+}
+
 /// With dpkg itself: a package is upgraded, downgraded and removed while its program is boosted.
 #[test]
 #[ignore = "needs root"]

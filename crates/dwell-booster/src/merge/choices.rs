@@ -90,7 +90,9 @@ impl Question {
         let bound = bound.filter(|&(_, at)| self.image.contains(&at) && inside(at));
         let start = self.image.start;
         Some(Choices(
-            bound.map(|(r, at)| (r - start, at - start)).collect(),
+            bound
+                .map(|(r, at)| (r.wrapping_sub(start), at - start))
+                .collect(),
         ))
     }
 }
@@ -137,7 +139,7 @@ impl Chosen {
                     let Value::Indirect(resolver) = *value else {
                         continue;
                     };
-                    if let Some(target) = choices.0.get(&(resolver - layout.start)) {
+                    if let Some(target) = choices.0.get(&resolver.wrapping_sub(layout.start)) {
                         let target = target + layout.start;
                         used.insert(resolver, target);
                         *value = Value::Image(target);

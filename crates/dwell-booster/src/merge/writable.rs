@@ -62,7 +62,7 @@ impl Writable {
         let start = Start {
             read_only,
             functions: (init, arrays.init.len() as u32),
-            program: merge.closure.modules[0].elf.entry().unwrap_or_default() + layout.own(),
+            program: program_entry(merge),
         };
         let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
         if merge.layout.loader.is_some() {
@@ -95,6 +95,12 @@ impl Writable {
             dynamic_len,
         })
     }
+}
+
+/// Where the program itself begins.
+fn program_entry(merge: &Merge<'_, '_>) -> u64 {
+    let stated = merge.closure.modules[0].elf.entry().unwrap_or_default();
+    stated.wrapping_add(merge.layout.own())
 }
 
 /// The initial values of all modules' thread-local variables.

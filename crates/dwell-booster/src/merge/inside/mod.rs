@@ -92,7 +92,7 @@ impl Inside {
         } else {
             inside.entry = inside.here();
         }
-        inside.begin(&guards, places, entry + base);
+        inside.begin(&guards, places, entry.wrapping_add(base));
         Ok(Some(inside))
     }
 
