@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
         direct: level & 1 != 0,
         libc: level & 2 != 0,
         fixed: (level & 4 != 0).then_some(0x5555_5555_4000),
-        processor: (level & 8 != 0).then(|| Processor::ask(|leaf, part| [leaf | 0x10, part, leaf, part])),
+        processor: (level & 8 != 0).then(|| Processor::ask(|leaf, part| [leaf | 0x10, part, leaf, part], 7)),
         ..Options::default()
     };
     if let Ok(Some(question)) = question(&inputs, &options) {

@@ -227,4 +227,7 @@ fn answers_are_remembered_for_one_processor() {
         answer.registers[2] ^= 1 << 30;
         assert_eq!(cache_size(&folder, moved), Ok(size), "leaf {leaf}");
     }
+    // Another kernel that lets programs use less or more of it.
+    other.enabled ^= 4;
+    assert_eq!(cache_size(&folder, other), Ok(size), "XCR0");
 }

@@ -72,13 +72,29 @@ pub fn at_one_address(libc: bool) -> Options {
     }
 }
 
+/// What of the processor the kernel lets programs use (XCR0).
+#[target_feature(enable = "xsave")]
+fn xcr0() -> u64 {
+    // SAFETY: register 0 can be read wherever the instruction is enabled, as in this function.
+    unsafe { std::arch::x86_64::_xgetbv(0) }
+}
+
+fn enabled() -> u64 {
+    assert!(std::arch::is_x86_feature_detected!("xsave"));
+    // SAFETY: the processor and the kernel have it, as was just asked.
+    unsafe { xcr0() }
+}
+
 /// With the loader in the file, and the processor's answers (level 3).
 pub fn with_loader() -> Options {
     Options {
-        processor: Some(Processor::ask(|leaf, part| {
-            let r = std::arch::x86_64::__cpuid_count(leaf, part);
-            [r.eax, r.ebx, r.ecx, r.edx]
-        })),
+        processor: Some(Processor::ask(
+            |leaf, part| {
+                let r = std::arch::x86_64::__cpuid_count(leaf, part);
+                [r.eax, r.ebx, r.ecx, r.edx]
+            },
+            enabled(),
+        )),
         ..at_one_address(true)
     }
 }

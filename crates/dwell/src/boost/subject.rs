@@ -48,7 +48,7 @@ impl Subject {
             } else {
                 None
             },
-            processor: (how.level >= 3).then(|| Processor::ask(ask)),
+            processor: (how.level >= 3).then(|| Processor::ask(ask, enabled())),
             stand_in: Some(StandIn {
                 guard: None,
                 stock: CString::new(text)?,
@@ -80,6 +80,20 @@ impl Subject {
 }
 
 /// Asks the processor.
+/// What of the processor the kernel lets programs use (XCR0); 0 when that cannot be asked.
+fn enabled() -> u64 {
+    #[target_feature(enable = "xsave")]
+    fn xcr0() -> u64 {
+        // SAFETY: register 0 can be read wherever the instruction is enabled, as in this function.
+        unsafe { std::arch::x86_64::_xgetbv(0) }
+    }
+    if !std::arch::is_x86_feature_detected!("xsave") {
+        return 0;
+    }
+    // SAFETY: the processor and the kernel have it, as was just asked.
+    unsafe { xcr0() }
+}
+
 fn ask(leaf: u32, part: u32) -> [u32; 4] {
     let registers = std::arch::x86_64::__cpuid_count(leaf, part);
     [registers.eax, registers.ebx, registers.ecx, registers.edx]

@@ -7,8 +7,9 @@
 //!
 //! glibc's loader asks the processor some 40 times what it is (`cpuid`). In a virtual machine each question is
 //! answered by the hypervisor, which takes microseconds. Here the answers are in the file. Two real questions
-//! tell at each start whether it is still the same processor (leaves 1 and 7: model and features); if not, all are
-//! asked.
+//! tell at each start whether it is still the same processor (leaves 1 and 7: model and features), and a register
+//! whether the kernel lets programs use as much of it (XCR0: how large the loader makes places for registers depends on
+//! that); if not, all are asked.
 mod processor;
 mod verify;
 mod windows;
@@ -65,7 +66,8 @@ impl Inside {
             .entry()
             .ok_or_else(|| refuse("it has no entry"))?;
         let guards = processor.guards();
-        let guards = guards.ok_or_else(|| refuse("the processor has no leaf 7: use --level 2"))?;
+        let guards = guards
+            .ok_or_else(|| refuse("the processor has no leaf 7 or no XSAVE: use --level 2"))?;
         let (found, questions) = windows(loader)?;
         let mut inside = Inside {
             module,
@@ -124,9 +126,9 @@ impl Inside {
         self.lead(start + BASE, self.base);
         self.lead(start + 0x5c, places.program);
         self.lead(start + 0x69, guards);
-        self.lead(start + 0x99, places.known.wrapping_sub(4));
-        self.lead(start + 0xa4, loader);
-        self.lead(start + 0xa9, places.program);
+        self.lead(start + 0xa2, places.known.wrapping_sub(4));
+        self.lead(start + 0xad, loader);
+        self.lead(start + 0xb2, places.program);
     }
 
     /// Lets a distance in the code lead to an image address.
@@ -138,8 +140,8 @@ impl Inside {
 
     /// Tells the code where the loader's table of program headers is, and how many there are.
     pub(crate) fn tell(&self, image: &mut Image, (table, count): (u64, usize)) {
-        let guards = 4 * 6 * GUARDS.len() as u64;
-        let start = self.here() - guards - START.len() as u64;
+        let guards = 6 * GUARDS.len() as u64 + 1;
+        let start = self.here() - 4 * guards - START.len() as u64;
         let distance = table.wrapping_sub(start + HEADERS + 4) as u32;
         image.put(start + HEADERS, &distance.to_le_bytes());
         image.put(start + NUMBER, &(count as u32).to_le_bytes());
@@ -183,11 +185,11 @@ const NUMBER: u64 = 0x4a;
 const BASE: u64 = 0x53;
 
 /// What the kernel calls. The stack holds argc, argv, envp, auxv; rdx is 0. The leaves that tell processors apart
-/// follow: (leaf, EAX, EBX, ECX, EDX, mask of EBX).
-const START: [u8; 173] = [
+/// follow: (leaf, EAX, EBX, ECX, EDX, mask of EBX); then XCR0. That can be read where leaf 1 is as remembered.
+const START: [u8; 182] = [
     0x48, 0x85,
     0xd2, // start: test rdx,rdx ; a loader that was there before has done everything
-    0x0f, 0x85, 0x9f, 0x00, 0x00, 0x00, // jne program
+    0x0f, 0x85, 0xa8, 0x00, 0x00, 0x00, // jne program
     0x48, 0x8b, 0x0c, 0x24, // mov rcx,[rsp]
     0x48, 0x8d, 0x7c, 0xcc, 0x10, // lea rdi,[rsp+rcx*8+16]
     0x48, 0x8b, 0x07, // variable: mov rax,[rdi]
@@ -223,16 +225,20 @@ const START: [u8; 173] = [
     0x0f, 0xa2, // cpuid
     0x23, 0x5e, 0x14, // and ebx,[rsi+20] ; without the number of this processor
     0x3b, 0x46, 0x04, // cmp eax,[rsi+4]
-    0x75, 0x21, // jne loader
+    0x75, 0x2a, // jne loader
     0x3b, 0x5e, 0x08, // cmp ebx,[rsi+8]
-    0x75, 0x1c, // jne loader
+    0x75, 0x25, // jne loader
     0x3b, 0x4e, 0x0c, // cmp ecx,[rsi+12]
-    0x75, 0x17, // jne loader
+    0x75, 0x20, // jne loader
     0x3b, 0x56, 0x10, // cmp edx,[rsi+16]
-    0x75, 0x12, // jne loader
+    0x75, 0x1b, // jne loader
     0x48, 0x83, 0xc6, 0x18, // add rsi,24
     0xff, 0xcf, // dec edi
     0x75, 0xdb, // jne leaf
+    0x31, 0xc9, // xor ecx,ecx
+    0x0f, 0x01, 0xd0, // xgetbv
+    0x3b, 0x06, // cmp eax,[rsi]
+    0x75, 0x0a, // jne loader
     0xc7, 0x05, 0x00, 0x00, 0x00, 0x00, 0x01, 0x00, 0x00,
     0x00, // mov dword ptr [rip],1 ; known
     0x31, 0xd2, // loader: xor edx,edx

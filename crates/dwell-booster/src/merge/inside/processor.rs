@@ -5,6 +5,8 @@
 pub struct Processor {
     /// Answers to all questions that a loader may have.
     pub answers: Vec<Answer>,
+    /// What of it the kernel lets programs use (XCR0, lower half).
+    pub enabled: u32,
 }
 
 /// The answer to one question.
@@ -42,8 +44,9 @@ const PARTS: [(u32, u32); 13] = [
 const MAX_LEAVES: u32 = 0x30;
 
 impl Processor {
-    /// Asks the processor everything that a loader may ask: `ask` gives the registers for a leaf and a part.
-    pub fn ask(ask: impl Fn(u32, u32) -> [u32; 4]) -> Self {
+    /// Asks the processor everything that a loader may ask: `ask` gives the registers for a leaf and a part, `enabled`
+    /// is the register that XGETBV gives for 0.
+    pub fn ask(ask: impl Fn(u32, u32) -> [u32; 4], enabled: u64) -> Self {
         let mut answers = Vec::new();
         for range in [0, 0x8000_0000u32] {
             let last = ask(range, 0)[0];
@@ -64,7 +67,10 @@ impl Processor {
         }
         // The longest list last: it is searched from the beginning.
         answers.sort_by_key(|a| a.leaf == 0xd);
-        Processor { answers }
+        Processor {
+            answers,
+            enabled: enabled as u32,
+        }
     }
 
     fn answer(&self, leaf: u32) -> Option<&Answer> {
@@ -72,14 +78,16 @@ impl Processor {
         answers.find(|a| a.leaf == leaf && a.part.unwrap_or(0) == 0)
     }
 
-    /// The leaves that are asked at each start: leaf, registers, mask of EBX.
+    /// The leaves that are asked at each start: leaf, registers, mask of EBX; then what is enabled. None for a
+    /// processor that does not know them, or of which nothing is enabled.
     pub(super) fn guards(&self) -> Option<Vec<u32>> {
         let mut words = Vec::new();
         for (leaf, mask) in GUARDS {
             let [a, b, c, d] = self.answer(leaf)?.registers;
             words.extend([leaf, a, b & mask, c, d, mask]);
         }
-        Some(words)
+        words.push(self.enabled);
+        (self.enabled > 0).then_some(words)
     }
 
     /// All answers: leaf, mask of the part, part, registers; the mask 1 ends it.
@@ -100,19 +108,27 @@ mod tests {
     /// A processor with leaves to 0xd and no extended ones: nothing is asked beyond, and both guards are known.
     #[test]
     fn what_is_there_is_asked() {
-        let processor = Processor::ask(|leaf, part| match leaf {
-            0 => [0xd, 1, 2, 3],
-            0x8000_0000 => [0, 0, 0, 0],
-            _ => [leaf, 0xff00_0000 | part, leaf, part],
-        });
+        let processor = Processor::ask(
+            |leaf, part| match leaf {
+                0 => [0xd, 1, 2, 3],
+                0x8000_0000 => [0, 0, 0, 0],
+                _ => [leaf, 0xff00_0000 | part, leaf, part],
+            },
+            7,
+        );
         assert!(processor.answers.iter().all(|a| a.leaf <= 0xd));
         let of = |leaf| processor.answers.iter().filter(|a| a.leaf == leaf).count();
         assert_eq!((of(1), of(4), of(0xd)), (1, 8, 32));
         let guards = processor.guards().expect("leaves 1 and 7");
         assert_eq!(guards[..6], [1, 1, 0, 1, 0, 0x00ff_ffff]);
-        assert_eq!(guards[6..], [7, 7, 0xff00_0000, 7, 0, u32::MAX]);
+        assert_eq!(guards[6..], [7, 7, 0xff00_0000, 7, 0, u32::MAX, 7]);
+        let disabled = Processor {
+            enabled: 0,
+            ..processor.clone()
+        };
+        assert_eq!(disabled.guards(), None);
         assert_eq!(processor.table().len(), 7 * processor.answers.len() + 2);
-        let old = Processor::ask(|leaf, _| if leaf == 0 { [1, 0, 0, 0] } else { [0; 4] });
+        let old = Processor::ask(|leaf, _| if leaf == 0 { [1, 0, 0, 0] } else { [0; 4] }, 7);
         assert_eq!(old.guards(), None);
     }
 }
