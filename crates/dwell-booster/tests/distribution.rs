@@ -2,7 +2,7 @@
 //! of its program folders gets a verdict.
 mod common;
 
-use common::{Folder, at_level, at_one_address, inputs, merge_with, same, with_libc};
+use common::{Folder, at_level, at_one_address, inputs, merge_with, same, with_libc, with_loader};
 use dwell_booster::{Options, Refusal, plan};
 use object::{Object, ObjectSection};
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,6 +135,11 @@ fn programs_do_the_same_with_the_c_library() {
 fn programs_do_the_same_at_one_address() {
     same_when_merged(&at_one_address(true), "fixed");
     same_when_merged(&at_one_address(false), "fixed-nolibc");
+}
+
+#[test]
+fn programs_do_the_same_with_the_loader_in_them() {
+    same_when_merged(&with_loader(), "loader");
 }
 
 /// What `ldd` says: the loader's own search. Library and path.

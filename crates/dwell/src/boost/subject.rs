@@ -106,7 +106,8 @@ fn random_address() -> anyhow::Result<u64> {
     let mut bytes = [0; 8];
     let mut file = fs::File::open("/dev/urandom").context("drawing an address")?;
     file.read_exact(&mut bytes).context("drawing an address")?;
-    Ok(FIRST + (u64::from_le_bytes(bytes) % PAGES << 12))
+    let page = u64::from_le_bytes(bytes) % PAGES;
+    Ok(FIRST + (page << 12))
 }
 
 /// Where a command is, without symbolic links.
