@@ -178,8 +178,13 @@ fn pages_and_calls_are_counted_exactly() {
     let touched = found.in_function("touch", |p| p.allocated_pages);
     assert!((80_000..80_000 + 20_000).contains(&touched), "{touched}");
     assert_eq!(found.in_function("touch", |p| p.zeroed_pages), touched);
-    let freed = found.in_function("give_back", |p| p.freed_pages);
-    assert!(near(freed, 80_000, 0.02, 64), "{freed}");
+    // Not where they are unmapped: the kernel keeps some in use for a while.
+    let freed = found.of_process(truth, |p| p.freed_pages);
+    let allocated = found.of_process(truth, |p| p.allocated_pages);
+    assert!(
+        freed <= allocated && near(freed, allocated, 0.02, 64),
+        "{freed} of {allocated}"
+    );
     assert_eq!(found.in_function("give_back", |p| p.calls), 20_000);
     assert_eq!(found.in_function("get", |p| p.calls), 20_000);
     // The machine's: not less than the program saw in its loop, nor more than there was around it.
@@ -331,8 +336,8 @@ fn large_buffers_of_a_script_are_told_by_its_stacks() {
     const SCRIPT: &str = "
 import resource
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for i in range(60):
-    buffer = bytearray(16 << 20)
+for i in range(15):
+    buffer = bytearray(40 << 20)
     for at in range(0, len(buffer), 4096): buffer[at] = 1
     del buffer
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)";
@@ -342,11 +347,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)";
     let places = &recorded.tables.memory_places;
     let minor: u64 = places.iter().map(|p| p.minor_faults).sum();
     println!("{minor} faults, {said} by the script's own word");
-    assert!(said > 60 * 4000 && minor >= said && minor <= said + 20_000);
+    assert!(said > 15 * 10_000 && minor >= said && minor <= said + 20_000);
     let unmapped: u64 = places
         .iter()
         .filter(|p| p.syscall == "munmap")
         .map(|p| p.freed_pages)
         .sum();
-    assert!(near(unmapped, 60 * 4096, 0.05, 100), "{unmapped}");
+    assert!(near(unmapped, 15 * 10_240, 0.05, 100), "{unmapped}");
 }

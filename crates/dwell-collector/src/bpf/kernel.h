@@ -129,6 +129,7 @@ struct task_struct {
 	struct bpf_local_storage *bpf_storage;
 	unsigned long min_flt;
 	unsigned long maj_flt;
+	int pagefault_disabled;
 };
 struct timerqueue_node {
 	i64 expires;

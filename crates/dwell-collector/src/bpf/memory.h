@@ -426,7 +426,8 @@ int BPF_PROG(on_fault_kernel, u64 address, struct pt_regs *regs, u64 code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 
-	if (address >> 63 || in_interrupt(ctx, task))
+	/* Who may not sleep gets no page but an error: our own reading of a stack, say. */
+	if (address >> 63 || task->pagefault_disabled || in_interrupt(ctx, task))
 		return 0;
 	begin_fault(task, address, code);
 	return 0;
