@@ -55,6 +55,9 @@ SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('lock_blocks');
 CREATE OR REPLACE TEMP VIEW kernel_locks AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('kernel_locks');
 
+CREATE OR REPLACE TEMP VIEW memory_places AS
+SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('memory_places');
+
 CREATE OR REPLACE TEMP VIEW mappings AS
 SELECT * EXCLUDE (filename, file_row_number) FROM rows_of('mappings');
 

@@ -117,6 +117,7 @@ class Format(Case):
                   ("lock_blocks", "process", "process"), ("lock_blocks", "lock", "lock"),
                   ("lock_blocks", "frame", "frame"), ("lock_blocks", "release_frame", "frame"),
                   ("kernel_locks", "process", "process"), ("kernel_locks", "stack", "stack"),
+                  ("memory_places", "process", "process"),
                   ("site_times", "site", "site"), ("samples", "thread", "thread"),
                   ("samples", "stack", "stack"), ("samples", "site", "site"), ("slices", "thread", "thread"),
                   ("slices", "site", "site"), ("slices", "stack", "stack"), ("slices", "waker_thread", "thread"),
@@ -124,6 +125,7 @@ class Format(Case):
         for table, column, kind in refers:
             missing = {row[column] for row in tables[table]} - known[kind] - {None}
             self.assertFalse(missing, f"{table}.{column}")
+        self.assertFalse({stack for row in tables["memory_places"] for stack in row["stacks"]} - known["stack"])
         self.assertFalse({frame for row in tables["stacks"] for frame in row["frames"]} - known["frame"])
 
     def test_the_sample_has_what_queries_must_get_right(self):
@@ -234,6 +236,23 @@ class Queries(Case):
         got = collections.Counter()
         for row in self.ask("kernel_locks"):
             got[row["process"], row["kind"], row["access"], row["address"]] += row["waits"]
+        self.assertEqual(got, wanted)
+        self.assertTrue(got or not self.is_sample, "the sample has some")
+
+    def test_memory(self):
+        columns = ["allocated_pages", "freed_pages"]
+        wanted = collections.Counter()
+        for row in self.recording.tables["memory_places"]:
+            kinds = ["anonymous", "copied", "file", "stack", "huge", "populated", "other"]
+            faults = row["minor_faults"] + row["major_faults"]
+            self.assertEqual(sum(row[f"{kind}_faults"] for kind in kinds), faults, row)
+            key = (self.recording.processes[row["process"]]["name"], row["syscall"])
+            wanted.update({(*key, column): row[column] for column in columns})
+            wanted[*key, "faults"] += faults
+        got = collections.Counter()
+        for row in self.ask("memory"):
+            for column in columns + ["faults"]:
+                got[row["process"], row["syscall"], column] += row[column]
         self.assertEqual(got, wanted)
         self.assertTrue(got or not self.is_sample, "the sample has some")
 

@@ -25,6 +25,8 @@ c_consts! { emit_consts:
     pub const RECORD_EXEC: u32 = 8;
     /// [`TaskRecord`]: the thread got a new name.
     pub const RECORD_RENAME: u32 = 9;
+    /// [`StackRecord`] with the user stack of a place in the ledger of memory; `sp` is a hash of it.
+    pub const RECORD_MEMORY_STACK: u32 = 10;
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;

@@ -17,6 +17,7 @@ pub mod idle;
 pub mod index;
 pub mod locks;
 pub mod losses;
+pub mod memory;
 pub mod names;
 pub mod profile;
 pub mod sampling;

@@ -160,6 +160,7 @@ fn load(marks: &KernelMarks) -> Check {
         slice_min_ns: 1 << 40,
         ring_bytes: 1 << 20,
         kernel_locks: false,
+        memory: false,
         command_line: Vec::new(),
     };
     let loaded = recorder::load(&options).and_then(|mut p| p.attach(clock, options.period_ns));

@@ -22,6 +22,7 @@ mod launch;
 mod lock_owners;
 mod machine;
 mod mapped_file;
+mod memory;
 mod modules;
 mod options;
 mod outside;

@@ -42,6 +42,8 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Sum up waits for locks of the kernel.
     pub kernel_locks: bool,
+    /// Keep a ledger of what memory costs.
+    pub memory: bool,
     /// The command line, for the record.
     pub command_line: Vec<String>,
 }

@@ -25,6 +25,15 @@ pub enum Clock {
     Timer,
 }
 
+/// Programs that are loaded only when they are wanted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Waits for locks of the kernel.
+    pub kernel_locks: bool,
+    /// The ledger of memory.
+    pub memory: bool,
+}
+
 /// The programs in the kernel. Dropping it takes everything back.
 pub struct Programs {
     // Fields drop in this order: links before the object whose programs they hold.
@@ -57,12 +66,12 @@ pub type Counters = [u64; events::COUNTERS as usize];
 
 impl Programs {
     /// Loads the programs and adopts nothing yet. Nothing runs before [`Programs::attach`].
-    /// Those of [`crate::kernel_locks`] are left out unless wanted.
+    /// Those of [`crate::kernel_locks`] and [`crate::memory`] are left out unless wanted.
     pub fn load(
         config: Config,
         clock: Clock,
         ring_bytes: u32,
-        kernel_locks: bool,
+        wanted: Wanted,
     ) -> Result<Programs, CollectError> {
         quiet_libbpf();
         let mut open = ObjectBuilder::default()
@@ -70,8 +79,12 @@ impl Programs {
             .map_err(CollectError::load)?;
         let chunk = UnwindMaps::prepare(&mut open)?;
         prepare(&mut open, &config, clock, ring_bytes)?;
-        if !kernel_locks {
+        if !wanted.kernel_locks {
             leave_out(&mut open, &crate::kernel_locks::PROGRAMS);
+        }
+        if !wanted.memory {
+            leave_out(&mut open, &crate::memory::PROGRAMS);
+            leave_out_maps(&mut open, &crate::memory::MAPS)?;
         }
         let stacks_after = config.stacks_after != 0;
         if !stacks_after {
@@ -168,10 +181,15 @@ impl Programs {
         let map = self.map("data.sweep")?;
         map.update(&0u32.to_ne_bytes(), &flags.to_ne_bytes(), MapFlags::ANY)
             .map_err(CollectError::map)?;
-        let mut iter = libbpf_rs::Iter::new(&self.iterator).map_err(CollectError::map)?;
-        let mut sink = [0u8; 64];
-        while iter.read(&mut sink).map_err(CollectError::sweep)? > 0 {}
-        Ok(())
+        run(&self.iterator)
+    }
+
+    /// Walks over all threads of the system once with another program.
+    pub(crate) fn run_iterator(&self, name: &str) -> Result<(), CollectError> {
+        let iterator = program(&self.object, name)?
+            .attach_iter_with_opts(libbpf_rs::IterOpts::None)
+            .map_err(CollectError::attach)?;
+        run(&iterator)
     }
 
     /// Marks a process as one whose threads the next sweep adopts.
@@ -290,6 +308,22 @@ fn prepare(
         "on_tick"
     };
     leave_out(open, &[unused]);
+    Ok(())
+}
+
+fn run(iterator: &Link) -> Result<(), CollectError> {
+    let mut iter = libbpf_rs::Iter::new(iterator).map_err(CollectError::map)?;
+    let mut sink = [0u8; 64];
+    while iter.read(&mut sink).map_err(CollectError::sweep)? > 0 {}
+    Ok(())
+}
+
+fn leave_out_maps(open: &mut OpenObject, names: &[&str]) -> Result<(), CollectError> {
+    for mut map in open.maps_mut() {
+        if names.iter().any(|name| map.name() == OsStr::new(name)) {
+            map.set_autocreate(false).map_err(CollectError::load)?;
+        }
+    }
     Ok(())
 }
 

@@ -4,11 +4,12 @@ use crate::finished::{Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::Launched;
 use crate::machine;
+use crate::memory::Memory;
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
 use crate::perf::MapEvents;
 use crate::poll::poll;
 use crate::priorities::Priorities;
-use crate::programs::{Clock, Programs};
+use crate::programs::{Clock, Programs, Wanted};
 use crate::signals::Signals;
 use crate::state::State;
 use dwell_abi::events;
@@ -73,6 +74,7 @@ pub struct Recorder {
     write_error: Option<dwell_recording::RecordingError>,
     segments: u64,
     priorities: Priorities,
+    memory: Option<Memory>,
     cpu_at_start: u64,
 }
 
@@ -82,7 +84,10 @@ pub(crate) fn load(options: &Options) -> Result<Programs, CollectError> {
         config(options),
         options.clock,
         options.ring_bytes,
-        options.kernel_locks,
+        Wanted {
+            kernel_locks: options.kernel_locks,
+            memory: options.memory,
+        },
     )
 }
 
@@ -136,6 +141,7 @@ impl Recorder {
             write_error: None,
             segments: 0,
             priorities: Priorities::default(),
+            memory: None,
             cpu_at_start: 0,
         };
         recorder.adopt()?;

@@ -73,7 +73,7 @@ impl<'a> Record<'a> {
     pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
         Some(match kind {
-            RECORD_RUNNING | RECORD_WAIT_STACK | RECORD_WAKER => {
+            RECORD_RUNNING | RECORD_WAIT_STACK | RECORD_WAKER | RECORD_MEMORY_STACK => {
                 let (head, rest): (StackRecord, _) = split(bytes)?;
                 let trail = Trail::new(rest, head.n_kernel, head.n_user, head.raw_len)?;
                 Record::Stack(head, trail)

@@ -4,6 +4,7 @@ use crate::futexes::DataPlace;
 use crate::intern::Interner;
 use crate::kernel_code::KernelCode;
 use crate::kernel_marks::KernelMarks;
+use crate::memory::PlaceStacks;
 use crate::modules::Modules;
 use crate::own_code::OwnCode;
 use crate::parts::Parts;
@@ -51,6 +52,8 @@ pub struct State {
     events: Vec<EventRow>,
     /// Thread id and start of every thread that died.
     ended: HashSet<(u32, u64)>,
+    /// Stacks of the places in the ledger of memory.
+    pub(crate) memory_stacks: PlaceStacks,
     /// Stacks that came as a copy.
     pub copied_stacks: u64,
     /// Things that were lost on this side, by name.
@@ -88,6 +91,7 @@ impl State {
             slices: Vec::new(),
             events: Vec::new(),
             ended: HashSet::new(),
+            memory_stacks: PlaceStacks::default(),
             copied_stacks: 0,
             losses: Losses::default(),
         }
@@ -99,6 +103,7 @@ impl State {
             Record::Stack(head, trail) => match head.kind {
                 RECORD_RUNNING => self.running(&head, trail),
                 RECORD_WAKER => self.waker(&head, trail),
+                RECORD_MEMORY_STACK => self.memory_stack(&head, trail),
                 _ => self.wait_stack(&head, trail),
             },
             Record::Wait(head, trail) => self.wait(head, trail),

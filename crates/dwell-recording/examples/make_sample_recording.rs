@@ -6,7 +6,9 @@
 //! per period of thread time. It has what queries must get right: threads that slept throughout,
 //! sites without a sample or with weights of 0 only, threads too short to be scaled on their own,
 //! lost time, waits whose site is unknown, and rows of a key written again every second.
-use dwell_recording::meta::{ClockAnchor, CountedProcess, HeldThreads, Machine, RecorderCost};
+use dwell_recording::meta::{
+    ClockAnchor, CountedProcess, HeldThreads, KernelThreadCost, Machine, MemoryCosts, RecorderCost,
+};
 use dwell_recording::{Meta, Overwrite, RecordingError, Writer};
 use std::path::PathBuf;
 
@@ -54,6 +56,7 @@ fn main() -> Result<(), RecordingError> {
         writer.close_segment()?;
     }
     writer.append(world::kernel_locks())?;
+    writer.append(world::memory_places())?;
     let produced = simulation.waits;
     let meta = writer.meta_mut();
     meta.produced = [
@@ -70,6 +73,16 @@ fn main() -> Result<(), RecordingError> {
         waits_passed_over: 0,
     };
     meta.counted = vec![counted()];
+    meta.memory = Some(MemoryCosts {
+        clear_cached_ns: 60.0,
+        clear_uncached_ns: 300.0,
+        machine_allocated_pages: 2000,
+        machine_freed_pages: 1900,
+        kernel_threads: vec![KernelThreadCost {
+            name: "kswapd0".into(),
+            cpu_ns: 4_000_000,
+        }],
+    });
     meta.exit_code = Some(0);
     writer.finish()
 }

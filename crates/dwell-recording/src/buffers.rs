@@ -15,6 +15,7 @@ pub struct Buffers {
     pub(crate) locks: Vec<LockRow>,
     pub(crate) lock_blocks: Vec<LockBlockRow>,
     pub(crate) kernel_locks: Vec<KernelLockRow>,
+    pub(crate) memory_places: Vec<MemoryPlaceRow>,
     pub(crate) sites: Vec<SiteRow>,
     pub(crate) site_times: Vec<SiteTimeRow>,
     pub(crate) samples: Vec<SampleRow>,
@@ -41,6 +42,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
     action.table::<LockRow>()?;
     action.table::<LockBlockRow>()?;
     action.table::<KernelLockRow>()?;
+    action.table::<MemoryPlaceRow>()?;
     action.table::<SiteRow>()?;
     action.table::<SiteTimeRow>()?;
     action.table::<EventRow>()?;
@@ -49,7 +51,7 @@ pub fn for_each_table<E>(action: &mut impl ForTable<E>) -> Result<(), E> {
 }
 
 /// The names of all tables.
-pub const TABLES: [&str; 15] = [
+pub const TABLES: [&str; 16] = [
     FrameRow::NAME,
     SymbolRow::NAME,
     StackRow::NAME,
@@ -60,6 +62,7 @@ pub const TABLES: [&str; 15] = [
     LockRow::NAME,
     LockBlockRow::NAME,
     KernelLockRow::NAME,
+    MemoryPlaceRow::NAME,
     SiteRow::NAME,
     SiteTimeRow::NAME,
     EventRow::NAME,

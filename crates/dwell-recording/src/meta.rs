@@ -3,7 +3,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
-pub const FORMAT_VERSION: u32 = 5;
+pub const FORMAT_VERSION: u32 = 6;
 
 /// The contents of `meta.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -38,6 +38,32 @@ pub struct Meta {
     pub recorder: RecorderCost,
     /// Processes whose lock operations were counted inside of them, or should have been.
     pub counted: Vec<CountedProcess>,
+    /// What the ledger of memory needs beside `memory_places`; none unless it was recorded.
+    pub memory: Option<MemoryCosts>,
+}
+
+/// What memory costs on this machine, and who works for it beside those that ask for it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryCosts {
+    /// Clearing a page of 4 KiB that is in a cache, ns, as measured when the recording began.
+    pub clear_cached_ns: f64,
+    /// Clearing a page of 4 KiB that is in none, ns, likewise.
+    pub clear_uncached_ns: f64,
+    /// Pages that the whole machine allocated in the window.
+    pub machine_allocated_pages: u64,
+    /// Pages that it freed.
+    pub machine_freed_pages: u64,
+    /// The kernel's threads that work for memory, with what they did in the window.
+    pub kernel_threads: Vec<KernelThreadCost>,
+}
+
+/// What a thread of the kernel cost in the window.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelThreadCost {
+    /// Its name: `kswapd0`, `kcompactd0`, `khugepaged` …
+    pub name: String,
+    /// Its time on a processor, ns.
+    pub cpu_ns: u64,
 }
 
 /// How the locks of a process were counted.

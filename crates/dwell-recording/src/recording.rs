@@ -139,6 +139,7 @@ impl Recording {
             locks: self.last()?,
             lock_blocks: self.last()?,
             kernel_locks: self.last()?,
+            memory_places: self.last()?,
             site_times: self.last()?,
             samples: self.last()?,
             slices: self.last()?,

@@ -407,6 +407,66 @@ pub struct KernelLockRow {
     pub max_ns: u64,
 }
 
+/// What a process did at one place to get memory or give it back (`dwell record --memory`), over the window. Exact
+/// but for times, which say how they are measured. Pages are of 4 KiB.
+///
+/// Invariant: the seven kinds of faults add up to `minor_faults + major_faults`, which are the kernel's own counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryPlaceRow {
+    /// `processes.process`.
+    pub process: u32,
+    /// System call it was in; empty for a page fault outside of calls, `exit` for the end of a thread or process.
+    pub syscall: String,
+    /// The user pc, an actual address; 0 for what found no room of its own.
+    pub pc: u64,
+    /// Page faults without storage, as getrusage counts them.
+    pub minor_faults: u64,
+    /// Page faults that waited for storage.
+    pub major_faults: u64,
+    /// Of all faults: the first touch of a page without a file.
+    pub anonymous_faults: u64,
+    /// A page was copied, or is no copy's any more (copy-on-write).
+    pub copied_faults: u64,
+    /// Pages of a file, or of memory that processes share.
+    pub file_faults: u64,
+    /// The first touch of a page of a stack.
+    pub stack_faults: u64,
+    /// The first touch of a huge page.
+    pub huge_faults: u64,
+    /// The kernel's own touches ahead of the program's: MAP_POPULATE, mlock.
+    pub populated_faults: u64,
+    /// No page was needed: one made writable, the shared page of zeroes.
+    pub other_faults: u64,
+    /// System calls about memory that returned.
+    pub calls: u64,
+    /// Their time on a processor, by the clock.
+    pub call_ns: u64,
+    /// Pages that were allocated.
+    pub allocated_pages: u64,
+    /// Pages that were freed.
+    pub freed_pages: u64,
+    /// Of those allocated: cleared one by one.
+    pub zeroed_pages: u64,
+    /// Of those allocated: cleared as parts of huge ones.
+    pub zeroed_huge_pages: u64,
+    /// Times that other processors were asked to forget translations (TLB shootdowns).
+    pub shootdowns: u64,
+    /// Processors that did so and were in the same address space.
+    pub remote_flushes: u64,
+    /// Their time in that, by the clock, from the first instruction of the call's handler.
+    pub remote_ns: u64,
+    /// Waits for the address space's lock.
+    pub mmap_waits: u64,
+    /// Time of these.
+    pub mmap_wait_ns: u64,
+    /// Waits for spin locks of the kernel.
+    pub spins: u64,
+    /// Time of these.
+    pub spin_ns: u64,
+    /// `stacks.stack` of every stack taken there, its user part: one may be there more than once.
+    pub stacks: Vec<u32>,
+}
+
 /// Exact sums of one site over part of the window. Sum over all rows of a site.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SiteTimeRow {

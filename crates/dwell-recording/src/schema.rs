@@ -112,6 +112,15 @@ table! { KernelLockRow in kernel_locks, key false |_| 0, {
     waited_ns: Amount, max_ns: Amount,
 } }
 
+table! { MemoryPlaceRow in memory_places, key false |_| 0, {
+    process: Number, syscall: Word, pc: Address, minor_faults: Amount, major_faults: Amount,
+    anonymous_faults: Amount, copied_faults: Amount, file_faults: Amount, stack_faults: Amount,
+    huge_faults: Amount, populated_faults: Amount, other_faults: Amount, calls: Amount,
+    call_ns: Amount, allocated_pages: Amount, freed_pages: Amount, zeroed_pages: Amount,
+    zeroed_huge_pages: Amount, shootdowns: Amount, remote_flushes: Amount, remote_ns: Amount,
+    mmap_waits: Amount, mmap_wait_ns: Amount, spins: Amount, spin_ns: Amount, stacks: Number,
+} }
+
 table! { SiteTimeRow in site_times, key false |_| 0, {
     site: Number, time_ns: Time, blocked_ns: Amount, runnable_ns: Amount, count: Amount,
     max_ns: Amount,

@@ -29,6 +29,8 @@ pub struct Tables {
     pub lock_blocks: Vec<LockBlockRow>,
     /// Table `kernel_locks`.
     pub kernel_locks: Vec<KernelLockRow>,
+    /// Table `memory_places`.
+    pub memory_places: Vec<MemoryPlaceRow>,
     /// Table `site_times`.
     pub site_times: Vec<SiteTimeRow>,
     /// Table `samples`.

@@ -57,6 +57,14 @@ const STEPS: &[Step] = &[
         meta: |_| Ok(()),
         columns: &[("threads", "stolen_ns")],
     },
+    Step {
+        from: 5,
+        meta: |meta| {
+            meta["memory"] = Value::Null;
+            Ok(())
+        },
+        columns: &[],
+    },
 ];
 
 /// The oldest version there is.

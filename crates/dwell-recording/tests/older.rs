@@ -23,6 +23,14 @@ fn version(version: u32) -> Tables {
 }
 
 #[test]
+fn version_5_has_no_ledger_of_memory_and_everything_else() {
+    let tables = version(5);
+    assert!(tables.memory_places.is_empty() && tables.meta.memory.is_none());
+    assert!(tables.threads.iter().any(|row| row.stolen_ns > 0));
+    assert_eq!(tables.kernel_locks.len(), 3);
+}
+
+#[test]
 fn version_4_has_no_stolen_time_and_everything_else() {
     let tables = version(4);
     assert!(tables.threads.iter().all(|row| row.stolen_ns == 0));

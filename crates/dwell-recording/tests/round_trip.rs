@@ -23,6 +23,7 @@ fn join(parts: &[Tables]) -> Tables {
         all.locks.extend(part.locks);
         all.lock_blocks.extend(part.lock_blocks);
         all.kernel_locks.extend(part.kernel_locks);
+        all.memory_places.extend(part.memory_places);
     }
     all.meta = Meta {
         complete: true,
@@ -81,7 +82,7 @@ fn a_recording_without_rows_is_one() {
     );
     assert_eq!(
         std::fs::read_dir(folder.path()).unwrap().count(),
-        16,
+        17,
         "meta.json and an empty file per table"
     );
 }

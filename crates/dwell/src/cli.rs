@@ -9,6 +9,7 @@ Examples:
   dwell -- stockfish bench          record a command and print where its time went
   dwell record -p 4711 --duration 10s -o api.dwell
   dwell report api.dwell            the answer again, later or elsewhere
+  dwell memory -- python3 x.py      what memory costs a command, and which stacks cause it
   dwell locks api.dwell             which locks cost time, and who held them
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
@@ -55,6 +56,11 @@ pub enum Command {
         after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock. Functions that only waited while they ran,\nin a loop that does nothing else, are told apart: they spun.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --timeline cache_lock cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'\n  dwell locks --json cache.dwell | jq '.spun[] | {function, caller, time_ns}'"
     )]
     Locks(LocksArgs),
+    /// Print what memory cost: page faults, clearing, unmapping, by the stacks that caused it.
+    #[command(
+        after_help = "Counts are exact, times are sampled and scaled to the exact time on a CPU; what is modelled or attributed\nsays so.\n\nExamples:\n  dwell memory -- python3 report.py\n  dwell record --memory -p $(pidof redis-server) --duration 10s -o redis.dwell && dwell memory redis.dwell\n  dwell memory --json redis.dwell | jq '.components'"
+    )]
+    Memory(MemoryArgs),
     /// Write a recording in another tool's format.
     #[command(
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
@@ -106,9 +112,9 @@ pub struct RecordArgs {
     /// End after this long: 10s, 500ms, 2m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Stacks per second of each thread's time, on and off the processor.
-    #[arg(short = 'F', long, value_name = "HZ", default_value_t = 99, value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub frequency: u32,
+    /// Stacks per second of each thread's time, on and off the processor. Default: 99, with --memory 250.
+    #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub frequency: Option<u32>,
     /// Where to write the recording (a folder). Default: NAME.dwell, after what is recorded.
     #[arg(short, long, value_name = "PATH")]
     pub output: Option<PathBuf>,
@@ -123,9 +129,32 @@ pub struct RecordArgs {
     /// by code put into them and taken out again at the end; and sum up waits for locks of the kernel.
     #[arg(long, conflicts_with_all = ["all", "cgroup"])]
     pub locks: bool,
+    /// Keep a ledger of what getting and giving back memory costs: page faults, clearing, unmapping, shootdowns, waits
+    /// for the kernel's locks, by the stack that causes it.
+    #[arg(long)]
+    pub memory: bool,
     /// The command to start and record.
     #[arg(last = true, value_name = "COMMAND")]
     pub cmd: Vec<OsString>,
+}
+
+impl RecordArgs {
+    /// Records a command with its ledger of memory.
+    pub fn memory_of(cmd: Vec<OsString>) -> RecordArgs {
+        RecordArgs {
+            pid: Vec::new(),
+            all: false,
+            cgroup: None,
+            duration: None,
+            frequency: None,
+            output: None,
+            clock: ClockChoice::Tick,
+            buffer: 16384,
+            locks: false,
+            memory: true,
+            cmd,
+        }
+    }
 }
 
 /// See `RecordArgs::clock`.
@@ -183,6 +212,22 @@ pub struct LocksArgs {
     /// its number. The recording must hold lock counts.
     #[arg(long, value_name = "LOCK")]
     pub timeline: Option<String>,
+}
+
+/// `dwell memory`.
+#[derive(Args, Debug)]
+pub struct MemoryArgs {
+    #[command(flatten)]
+    pub input: Input,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
+    /// How many stacks to show.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 15)]
+    pub stacks: usize,
+    /// The command to start and record first; the recording is named after it.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
+    pub cmd: Vec<OsString>,
 }
 
 /// `dwell export`.

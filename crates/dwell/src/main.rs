@@ -10,6 +10,7 @@ mod following;
 mod functions;
 mod left_out;
 mod locks;
+mod memory;
 mod naming;
 mod record;
 mod report;
@@ -71,6 +72,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::record(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Locks(args)) => locks::locks(&args),
+        Some(Command::Memory(args)) => memory::memory(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),

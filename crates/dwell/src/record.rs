@@ -12,6 +12,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+/// How long the kernel works at what is told by stacks alone: every tick of the usual 250 a second is taken.
+const MEMORY_PERIOD_NS: u64 = 4_000_000;
+
 /// Records, then prints the answer. It goes to standard error where a command was started, so that
 /// the command's own output stays clean.
 pub fn run_and_report(args: &RecordArgs, json: bool) -> anyhow::Result<ExitCode> {
@@ -31,6 +34,13 @@ pub fn run_and_report(args: &RecordArgs, json: bool) -> anyhow::Result<ExitCode>
         )?;
     }
     done.exit()
+}
+
+/// Records and says nothing. Where the recording is, and the exit code that is the command's.
+pub fn record_quietly(args: &RecordArgs) -> anyhow::Result<(PathBuf, ExitCode)> {
+    let output = output_path(args);
+    let exit = make(args, &output, true)?.exit()?;
+    Ok((output, exit))
 }
 
 /// Records and says where.
@@ -135,10 +145,10 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
 }
 
 fn options(args: &RecordArgs, output: &Path) -> anyhow::Result<Options> {
-    let period_ns = if args.frequency == 99 {
-        DEFAULT_PERIOD_NS
-    } else {
-        1_000_000_000 / u64::from(args.frequency)
+    let period_ns = match args.frequency {
+        Some(frequency) => 1_000_000_000 / u64::from(frequency),
+        None if args.memory => MEMORY_PERIOD_NS,
+        None => DEFAULT_PERIOD_NS,
     };
     Ok(Options {
         target: target(args)?,
@@ -154,6 +164,7 @@ fn options(args: &RecordArgs, output: &Path) -> anyhow::Result<Options> {
         slice_min_ns: DEFAULT_SLICE_MIN_NS,
         ring_bytes: args.buffer * 1024,
         kernel_locks: args.locks,
+        memory: args.memory,
         command_line: std::env::args_os()
             .map(|a| a.to_string_lossy().into_owned())
             .collect(),

@@ -37,6 +37,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<ExitCode> {
         slice_min_ns: DEFAULT_SLICE_MIN_NS,
         ring_bytes: DEFAULT_RING_BYTES,
         kernel_locks: false,
+        memory: false,
         command_line: Vec::new(),
     })?;
     let mut namer = Namer::start();

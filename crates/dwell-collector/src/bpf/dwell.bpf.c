@@ -527,3 +527,4 @@ int on_sweep(struct bpf_iter__task *ctx)
 }
 
 #include "kernel_locks.h"
+#include "memory.h"

@@ -127,6 +127,9 @@ struct task_struct {
 	sigset_t blocked;
 	struct sigpending pending;
 	struct bpf_local_storage *bpf_storage;
+	unsigned long min_flt;
+	unsigned long maj_flt;
+	int pagefault_disabled;
 };
 struct timerqueue_node {
 	i64 expires;

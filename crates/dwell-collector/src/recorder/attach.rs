@@ -2,6 +2,7 @@
 use super::Recorder;
 use crate::error::CollectError;
 use crate::launch::pidfd;
+use crate::memory::Memory;
 use crate::options::Target;
 use crate::{kernel_locks, machine, preload};
 use dwell_abi::events::{SWEEP_ADOPT, SWEEP_ALL};
@@ -49,7 +50,11 @@ impl Recorder {
         if self.options.kernel_locks {
             kernel_locks::attach(&mut self.programs)?;
         }
-        self.open_window()
+        self.open_window()?;
+        if self.options.memory {
+            self.memory = Some(Memory::begin(&mut self.programs)?);
+        }
+        Ok(())
     }
 
     /// Adopts the threads that live already, and returns when the window begins.

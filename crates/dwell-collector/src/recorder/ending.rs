@@ -51,6 +51,7 @@ impl Recorder {
         self.take_lock_owners();
         self.take_priorities(true);
         self.take_kernel_locks()?;
+        self.take_memory()?;
         self.state.close();
         self.fill_meta()?;
         let meta = &mut self.meta;
@@ -129,6 +130,23 @@ impl Recorder {
         let found = kernel_locks::read(&self.programs, &mut self.state)?;
         self.meta.produced.insert(WAITS.into(), found.produced);
         self.meta.losses.insert(WAITS.into(), found.lost);
+        self.append(found.rows);
+        Ok(())
+    }
+
+    fn take_memory(&mut self) -> Result<(), CollectError> {
+        let Some(memory) = self.memory.take() else {
+            return Ok(());
+        };
+        const SUMS: &str = "memory_sums";
+        let found = memory.end(&self.programs, &mut self.state)?;
+        self.meta.produced.insert(SUMS.into(), found.produced);
+        self.meta.losses.insert(SUMS.into(), found.lost);
+        let skipped = found.stacks_skipped;
+        self.meta
+            .losses
+            .insert("memory_place_stacks".into(), skipped);
+        self.meta.memory = Some(found.costs);
         self.append(found.rows);
         Ok(())
     }

@@ -105,7 +105,9 @@ impl Recorder {
             (events::RECORD_EXEC, "execs"),
             (events::RECORD_RENAME, "renames"),
         ];
-        for (kind, name) in kinds {
+        let memory = (events::RECORD_MEMORY_STACK, "memory_stacks");
+        let wanted = self.options.memory.then_some(memory);
+        for (kind, name) in kinds.into_iter().chain(wanted) {
             meta.produced.insert(
                 name.into(),
                 counters[(events::COUNTER_PRODUCED + kind) as usize] - self.late[kind as usize],

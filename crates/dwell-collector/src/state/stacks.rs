@@ -120,6 +120,12 @@ impl State {
         self.join(&UserPart::none(StackEnd::NoUser), &kernel)
     }
 
+    /// The number of a stack that is in user space only.
+    pub(crate) fn user_stack(&mut self, process: u32, end: u8, trail: Trail<'_>) -> u32 {
+        let user = self.user_part(Some(process), end, trail);
+        self.interner.stack(&user.frames, user.end.name())
+    }
+
     /// The number of the stack that has these parts.
     pub(super) fn join(&mut self, user: &UserPart, kernel: &KernelPart) -> u32 {
         self.joined.clear();

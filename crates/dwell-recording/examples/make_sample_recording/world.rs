@@ -361,6 +361,42 @@ pub fn kernel_locks() -> Vec<KernelLockRow> {
     ]
 }
 
+/// What the server did to get memory and give it back.
+pub fn memory_places() -> Vec<MemoryPlaceRow> {
+    let place = |syscall: &str, pc, stacks| MemoryPlaceRow {
+        process: 1,
+        syscall: syscall.into(),
+        pc,
+        stacks,
+        ..MemoryPlaceRow::default()
+    };
+    vec![
+        MemoryPlaceRow {
+            minor_faults: 900,
+            anonymous_faults: 850,
+            copied_faults: 50,
+            allocated_pages: 910,
+            zeroed_pages: 860,
+            ..place("", 0x5555_5555_4100, vec![0, 1, 1])
+        },
+        MemoryPlaceRow {
+            calls: 300,
+            call_ns: 600_000,
+            freed_pages: 880,
+            shootdowns: 40,
+            remote_flushes: 40,
+            remote_ns: 30_000,
+            mmap_waits: 2,
+            mmap_wait_ns: 9000,
+            ..place("munmap", 0x5555_5555_4200, vec![1])
+        },
+        MemoryPlaceRow {
+            freed_pages: 30,
+            ..place("exit", 0x5555_5555_4300, vec![])
+        },
+    ]
+}
+
 /// What is mapped where.
 pub fn mappings() -> Vec<MappingRow> {
     let rows = [(1, SERVER), (1, LIBC), (2, SERVER)];

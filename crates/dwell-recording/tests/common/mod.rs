@@ -1,6 +1,8 @@
 //! Rows for tests: every table, with values at the edges of their types.
 #![allow(dead_code)]
-use dwell_recording::meta::{ClockAnchor, CountedProcess, HeldThreads, Machine, RecorderCost};
+use dwell_recording::meta::{
+    ClockAnchor, CountedProcess, HeldThreads, KernelThreadCost, Machine, MemoryCosts, RecorderCost,
+};
 use dwell_recording::rows::*;
 use dwell_recording::{Meta, RecordingError, Tables, Writer};
 
@@ -51,6 +53,16 @@ pub fn meta() -> Meta {
             released_free: 1,
             missed: vec!["pthread_spin_lock: \"why\"".into()],
         }],
+        memory: Some(MemoryCosts {
+            clear_cached_ns: 51.5,
+            clear_uncached_ns: 301.25,
+            machine_allocated_pages: u64::MAX,
+            machine_freed_pages: 7,
+            kernel_threads: vec![KernelThreadCost {
+                name: "kswapd0".into(),
+                cpu_ns: 8,
+            }],
+        }),
     }
 }
 
@@ -259,6 +271,37 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 max_ns: edge(r),
             })
             .collect(),
+        memory_places: ids
+            .clone()
+            .map(|_| MemoryPlaceRow {
+                process: edge32(r),
+                syscall: text(r),
+                pc: edge(r),
+                minor_faults: edge(r),
+                major_faults: edge(r),
+                anonymous_faults: edge(r),
+                copied_faults: edge(r),
+                file_faults: edge(r),
+                stack_faults: edge(r),
+                huge_faults: edge(r),
+                populated_faults: edge(r),
+                other_faults: edge(r),
+                calls: edge(r),
+                call_ns: edge(r),
+                allocated_pages: edge(r),
+                freed_pages: edge(r),
+                zeroed_pages: edge(r),
+                zeroed_huge_pages: edge(r),
+                shootdowns: edge(r),
+                remote_flushes: edge(r),
+                remote_ns: edge(r),
+                mmap_waits: edge(r),
+                mmap_wait_ns: edge(r),
+                spins: edge(r),
+                spin_ns: edge(r),
+                stacks: list(r),
+            })
+            .collect(),
         site_times: ids
             .clone()
             .map(|_| SiteTimeRow {
@@ -322,6 +365,7 @@ pub fn append(writer: &mut Writer, tables: &Tables) -> Result<(), RecordingError
     writer.append(tables.locks.clone())?;
     writer.append(tables.lock_blocks.clone())?;
     writer.append(tables.kernel_locks.clone())?;
+    writer.append(tables.memory_places.clone())?;
     writer.append(tables.sites.clone())?;
     writer.append(tables.site_times.clone())?;
     writer.append(tables.events.clone())?;

@@ -24,6 +24,7 @@ impl Answer {
             off_cpu: stacks(analysis, options.stacks, |s| {
                 !s.on_cpu() && !matches!(s, State::Stolen | State::Lost)
             }),
+            memory: MemoryAnswer::of(analysis, options.stacks),
             idle_pools: idle_pools(analysis),
             losses: losses(analysis),
             closure: closure(analysis),

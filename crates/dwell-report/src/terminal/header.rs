@@ -1,11 +1,10 @@
 //! What was recorded.
 use super::paint::Page;
-use crate::answer::Answer;
+use crate::answer::Recording;
 use crate::human;
 use crate::shorten::{middle, one_line};
 
-pub(super) fn add(page: &mut Page, answer: &Answer) {
-    let recording = &answer.recording;
+pub(super) fn add(page: &mut Page, recording: &Recording) {
     let target = page.bold(&middle(&one_line(&recording.target), page.width - 7));
     page.line(format!("dwell  {target}"));
     let mut facts = vec![

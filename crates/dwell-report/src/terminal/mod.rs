@@ -7,6 +7,7 @@ mod header;
 mod kernel_locks;
 mod locks;
 mod losses;
+mod memory;
 mod paint;
 mod spin_locks;
 mod stacks;
@@ -16,6 +17,7 @@ use crate::answer::Answer;
 pub use contention::{render_timeline, timeline_parts};
 pub use functions::render_functions;
 pub use locks::render_locks;
+pub use memory::render_memory;
 use paint::Page;
 pub use spin_locks::render_spin_locks;
 
@@ -41,11 +43,12 @@ impl Default for Style {
 /// what waits were for, what was lost, what to do next.
 pub fn render(answer: &Answer, style: &Style) -> String {
     let mut page = Page::new(style);
-    header::add(&mut page, answer);
+    header::add(&mut page, &answer.recording);
     division::add(&mut page, answer);
     stacks::add_on_cpu(&mut page, answer);
     stacks::add_off_cpu(&mut page, answer);
     locks::add_section(&mut page, answer);
+    memory::add_section(&mut page, answer.memory.as_ref());
     waits::add_chains(&mut page, answer);
     waits::add_longest(&mut page, answer);
     losses::add(&mut page, answer);

@@ -1,0 +1,267 @@
+//! The ledger of memory: what followed threads did to get and give back memory, as `bpf/memory.h` has summed it up.
+use crate::error::CollectError;
+use crate::programs::Programs;
+use crate::reasons::syscall_name;
+use crate::records::{Trail, words};
+use crate::state::State;
+use dwell_abi::events::StackRecord;
+use dwell_recording::meta::MemoryCosts;
+use dwell_recording::rows::MemoryPlaceRow;
+use hashbrown::HashMap;
+use libbpf_rs::{MapCore, MapFlags};
+
+mod calibration;
+mod kernel_threads;
+
+pub use kernel_threads::KernelThreads;
+
+/// The programs at tracepoints; loaded only when they are wanted.
+pub const PROGRAMS: [&str; 17] = [
+    "on_fault_user",
+    "on_memory_exit",
+    "on_fault_kernel",
+    "on_filemap_fault",
+    "on_filemap_map",
+    "on_page_alloc",
+    "on_page_free",
+    "on_sys_enter",
+    "on_sys_exit",
+    "on_tlb_flush",
+    "on_call_begin",
+    "on_call_end",
+    "on_single_call_begin",
+    "on_single_call_end",
+    "on_memory_lock_wait",
+    "on_memory_lock_got",
+    SWEEP,
+];
+/// The one that is run when the recording ends.
+pub const SWEEP: &str = "on_memory_sweep";
+/// Maps that are made only with them.
+pub const MAPS: [&str; 5] = [
+    "memory_threads",
+    "memory_places",
+    "memory_senders",
+    "memory_calls",
+    "memory_counts",
+];
+
+const NR_EXIT: i32 = -2;
+/// Stacks kept of a place; of more, later ones take the place of earlier ones by chance.
+const STACKS_MOST: usize = 64;
+
+/// What is kept while it is recorded.
+pub struct Memory {
+    costs: MemoryCosts,
+    kernel_threads: KernelThreads,
+}
+
+impl Memory {
+    /// Measures the machine and lets the kernel tell of memory from now on.
+    pub fn begin(programs: &mut Programs) -> Result<Memory, CollectError> {
+        let cleared = calibration::clear_ns();
+        for name in PROGRAMS.iter().filter(|name| **name != SWEEP) {
+            programs.attach_tracepoint(name)?;
+        }
+        Ok(Memory {
+            costs: MemoryCosts {
+                clear_cached_ns: cleared.cached,
+                clear_uncached_ns: cleared.uncached,
+                ..MemoryCosts::default()
+            },
+            kernel_threads: KernelThreads::now(),
+        })
+    }
+
+    /// Reads the sums, once all other programs are detached.
+    pub fn end(mut self, programs: &Programs, state: &mut State) -> Result<Ended, CollectError> {
+        self.costs.kernel_threads = self.kernel_threads.until_now();
+        programs.run_iterator(SWEEP)?;
+        let [allocated, freed, produced, mut lost, stacks_skipped] =
+            programs.sums("memory_counts")?;
+        self.costs.machine_allocated_pages = allocated;
+        self.costs.machine_freed_pages = freed;
+        let mut rows = Vec::new();
+        let places = programs.map("memory_places")?;
+        for key in places.keys() {
+            let found = places.lookup(&key, MapFlags::ANY);
+            let Some(sums) = found.map_err(CollectError::map)? else {
+                continue;
+            };
+            match row(state, Place::of(&key), &sums) {
+                Some(row) => rows.extend(is_used(&sums).then_some(row)),
+                None => lost += 1,
+            }
+        }
+        rows.sort_unstable_by(|a, b| {
+            (a.process, &a.syscall, a.pc).cmp(&(b.process, &b.syscall, b.pc))
+        });
+        Ok(Ended {
+            costs: self.costs,
+            rows,
+            produced,
+            lost,
+            stacks_skipped,
+        })
+    }
+}
+
+/// Everything that was seen.
+pub struct Ended {
+    /// Of the machine.
+    pub costs: MemoryCosts,
+    /// The sums.
+    pub rows: Vec<MemoryPlaceRow>,
+    /// Sums that threads gave up.
+    pub produced: u64,
+    /// Of these, those without a place of their own.
+    pub lost: u64,
+    /// Times that a thread came to a place whose stack was not known and was not taken, for there were too many.
+    pub stacks_skipped: u64,
+}
+
+/// `struct memory_place`.
+#[derive(Clone, Copy)]
+struct Place {
+    tgid: u32,
+    nr: i32,
+    ip: u64,
+    sp: u64,
+}
+
+impl Place {
+    fn of(bytes: &[u8]) -> Place {
+        let mut words = words(bytes);
+        let mut next = || words.next().unwrap_or(0);
+        let process = next();
+        Place {
+            tgid: process as u32,
+            nr: (process >> 32) as u32 as i32,
+            ip: next(),
+            sp: next(),
+        }
+    }
+
+    /// What its stacks know it by; as `place_hash`.
+    fn hash(&self) -> u64 {
+        let call = u64::from(self.nr as u32) << 48;
+        (self.ip ^ call).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            ^ self.sp.wrapping_mul(0xc2b2_ae3d_27d4_eb4f)
+    }
+}
+
+/// Stacks taken at places.
+#[derive(Default)]
+pub struct PlaceStacks {
+    /// By process id and the hash of the place.
+    by_place: HashMap<(u32, u64), Stacks>,
+}
+
+#[derive(Default)]
+struct Stacks {
+    kept: Vec<u32>,
+    taken: usize,
+}
+
+impl Stacks {
+    /// Keeps every stack with the same chance; the pseudo-random place is that of a number's hash.
+    fn add(&mut self, stack: u32) {
+        self.taken += 1;
+        if self.kept.len() < STACKS_MOST {
+            return self.kept.push(stack);
+        }
+        let chance = (self.taken as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let place = (chance as usize * self.taken) >> 32;
+        if let Some(kept) = self.kept.get_mut(place) {
+            *kept = stack;
+        }
+    }
+}
+
+impl State {
+    /// Takes in the user stack of a place.
+    pub(crate) fn memory_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
+        let Some(process) = self.processes.id_of(head.tgid) else {
+            self.losses.orphans += 1;
+            return;
+        };
+        let stack = self.user_stack(process, head.end, trail);
+        let place = (head.tgid, head.sp);
+        let stacks = &mut self.memory_stacks.by_place;
+        stacks.entry(place).or_default().add(stack);
+    }
+}
+
+fn is_used(sums: &[u8]) -> bool {
+    words(sums).any(|n| n > 0)
+}
+
+/// The row of a place; none of a process that is not known.
+fn row(state: &mut State, place: Place, sums: &[u8]) -> Option<MemoryPlaceRow> {
+    let process = state.processes.last_of(place.tgid)?;
+    let mut sums = words(sums);
+    let mut next = || sums.next().unwrap_or(0);
+    let stacks = &mut state.memory_stacks.by_place;
+    let stacks = stacks.remove(&(place.tgid, place.hash()));
+    // In the order of `struct memory_sums`: fields are evaluated as they are written.
+    Some(MemoryPlaceRow {
+        process,
+        syscall: match place.nr {
+            NR_EXIT => "exit".to_owned(),
+            nr => syscall_name(nr).to_owned(),
+        },
+        pc: place.ip,
+        minor_faults: next(),
+        major_faults: next(),
+        anonymous_faults: next(),
+        copied_faults: next(),
+        file_faults: next(),
+        stack_faults: next(),
+        huge_faults: next(),
+        populated_faults: next(),
+        other_faults: next(),
+        calls: next(),
+        call_ns: next(),
+        allocated_pages: next(),
+        freed_pages: next(),
+        zeroed_pages: next(),
+        zeroed_huge_pages: next(),
+        shootdowns: next(),
+        remote_flushes: next(),
+        remote_ns: next(),
+        mmap_waits: next(),
+        mmap_wait_ns: next(),
+        spins: next(),
+        spin_ns: next(),
+        stacks: stacks.map(|s| s.kept).unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_as_it_lies() {
+        let mut bytes = 4711u32.to_ne_bytes().to_vec();
+        bytes.extend(NR_EXIT.to_ne_bytes());
+        bytes.extend(0x5555_0000u64.to_ne_bytes());
+        bytes.extend(0x7ffc_0000u64.to_ne_bytes());
+        let place = Place::of(&bytes);
+        assert_eq!(
+            (place.tgid, place.nr, place.ip, place.sp),
+            (4711, -2, 0x5555_0000, 0x7ffc_0000)
+        );
+    }
+
+    #[test]
+    fn of_many_stacks_late_ones_are_kept_as_often_as_early_ones() {
+        let mut stacks = Stacks::default();
+        for stack in 0..6400 {
+            stacks.add(stack);
+        }
+        assert_eq!(stacks.kept.len(), STACKS_MOST);
+        let early = stacks.kept.iter().filter(|s| **s < 3200).count();
+        assert!((16..48).contains(&early), "{early}");
+    }
+}

@@ -1,0 +1,175 @@
+//! From the ledger of memory to what a person is told.
+use super::build::{frame, recording};
+use super::{
+    Frame, KernelThread, Machine, MemoryAnswer, MemoryCall, MemoryComponent, MemoryCounts,
+    MemoryStack,
+};
+use dwell_analysis::Analysis;
+use dwell_analysis::memory::{self, Component, Ledger, PAGE_BYTES, StackCost, Sums};
+use dwell_recording::Tables;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+impl MemoryAnswer {
+    /// The answer of a recording; none unless it has a ledger of memory.
+    pub fn build(tables: &Tables, stacks: usize) -> Option<MemoryAnswer> {
+        MemoryAnswer::of(&Analysis::of(tables), stacks)
+    }
+
+    /// The same, with the analysis done before, and with so many stacks.
+    pub fn of(analysis: &Analysis<'_>, stacks: usize) -> Option<MemoryAnswer> {
+        let ledger = memory::ledger(analysis)?;
+        let zeroed = ledger
+            .totals
+            .zeroed_pages
+            .saturating_add(ledger.totals.zeroed_huge_pages);
+        let zeroed_bytes = zeroed.saturating_mul(PAGE_BYTES);
+        let clearing_ns = ledger.components.get(&Component::Clearing).copied();
+        let (cached, uncached) = ledger.clearing_modelled_ns.unwrap_or_default();
+        Some(MemoryAnswer {
+            recording: recording(analysis),
+            running_ns: ledger.running_ns,
+            program_ns: ledger.program_ns,
+            memory_ns: ledger.memory_ns,
+            other_kernel_ns: ledger.other_kernel_ns,
+            memory_samples: ledger.samples,
+            components: components(&ledger.components),
+            counts: counts(&ledger.totals),
+            calls: calls(&ledger),
+            zeroed_bytes,
+            zeroed_gb_per_cpu_second: clearing_ns
+                .filter(|ns| *ns > 0)
+                .map(|ns| zeroed_bytes as f64 / ns as f64),
+            clearing_modelled_cached_ns: cached,
+            clearing_modelled_uncached_ns: uncached,
+            machine: machine(analysis),
+            kernel_threads: kernel_threads(&ledger),
+            stacks: ledger
+                .stacks
+                .iter()
+                .take(stacks)
+                .map(|cost| stack(analysis, cost))
+                .collect(),
+        })
+    }
+}
+
+fn components(by_component: &BTreeMap<Component, u64>) -> Vec<MemoryComponent> {
+    let mut components: Vec<MemoryComponent> = by_component
+        .iter()
+        .map(|(component, ns)| MemoryComponent {
+            name: component.name().to_owned(),
+            time_ns: *ns,
+        })
+        .collect();
+    components.sort_by_key(|c| Reverse(c.time_ns));
+    components
+}
+
+fn calls(ledger: &Ledger) -> Vec<MemoryCall> {
+    let mut calls: Vec<MemoryCall> = ledger
+        .calls
+        .iter()
+        .map(|(name, calls)| MemoryCall {
+            name: name.clone(),
+            calls: calls.calls,
+            time_ns: calls.ns,
+        })
+        .collect();
+    calls.sort_by_key(|c| Reverse(c.time_ns));
+    calls
+}
+
+fn machine(analysis: &Analysis<'_>) -> Machine {
+    let costs = analysis.tables.meta.memory.clone().unwrap_or_default();
+    let rate = |ns: f64| {
+        if ns > 0.0 {
+            PAGE_BYTES as f64 / ns
+        } else {
+            0.0
+        }
+    };
+    Machine {
+        clears_cached_gb_per_s: rate(costs.clear_cached_ns),
+        clears_uncached_gb_per_s: rate(costs.clear_uncached_ns),
+        allocated_pages: costs.machine_allocated_pages,
+        freed_pages: costs.machine_freed_pages,
+    }
+}
+
+fn kernel_threads(ledger: &Ledger) -> Vec<KernelThread> {
+    let mut threads: Vec<KernelThread> = ledger
+        .attributed
+        .iter()
+        .map(|t| KernelThread {
+            name: t.name.clone(),
+            cpu_ns: t.cpu_ns,
+            attributed_ns: t.charged_ns,
+        })
+        .collect();
+    threads.sort_by_key(|t| Reverse(t.cpu_ns));
+    threads
+}
+
+fn stack(analysis: &Analysis<'_>, cost: &StackCost) -> MemoryStack {
+    let process = cost
+        .process
+        .map(|p| analysis.tables.processes[p].name.clone());
+    let mut frames: Vec<Frame> = cost
+        .path
+        .iter()
+        .rev()
+        .map(|f| frame(analysis, *f))
+        .collect();
+    if frames.is_empty() {
+        let name = if cost.at_end {
+            "[end of process]"
+        } else {
+            "[no stack taken]"
+        };
+        frames.push(Frame {
+            function: name.to_owned(),
+            kernel: false,
+        });
+    }
+    MemoryStack {
+        process: process.unwrap_or_default(),
+        time_ns: cost.ns,
+        components: components(&cost.components),
+        counts: counts(&cost.sums),
+        frames,
+    }
+}
+
+fn counts(sums: &Sums) -> MemoryCounts {
+    MemoryCounts {
+        minor_faults: sums.minor_faults,
+        major_faults: sums.major_faults,
+        faults_by_kind: [
+            ("anonymous", sums.anonymous_faults),
+            ("copied", sums.copied_faults),
+            ("file", sums.file_faults),
+            ("stack", sums.stack_faults),
+            ("huge", sums.huge_faults),
+            ("populated", sums.populated_faults),
+            ("other", sums.other_faults),
+        ]
+        .into_iter()
+        .filter(|(_, n)| *n > 0)
+        .map(|(kind, n)| (kind.to_owned(), n))
+        .collect(),
+        allocated_pages: sums.allocated_pages,
+        freed_pages: sums.freed_pages,
+        zeroed_pages: sums.zeroed_pages,
+        zeroed_huge_pages: sums.zeroed_huge_pages,
+        calls: sums.calls,
+        calls_ns: sums.call_ns,
+        shootdowns: sums.shootdowns,
+        remote_flushes: sums.remote_flushes,
+        remote_ns: sums.remote_ns,
+        mmap_lock_waits: sums.mmap_waits,
+        mmap_lock_wait_ns: sums.mmap_wait_ns,
+        spin_lock_waits: sums.spins,
+        spin_lock_wait_ns: sums.spin_ns,
+    }
+}

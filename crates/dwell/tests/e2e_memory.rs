@@ -1,0 +1,357 @@
+//! `dwell record --memory`: what is counted is what the kernel and the programs say, and times add up to what the kernel
+//! accounts.
+mod common;
+
+use common::*;
+use dwell_analysis::Analysis;
+use dwell_analysis::memory::{Component, Ledger, ledger};
+use dwell_recording::Tables;
+use dwell_recording::rows::MemoryPlaceRow;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+
+/// A recording of `zeropage`, and what it says of itself: one line per process.
+struct Zeropage {
+    tables: Tables,
+    truth: Vec<Value>,
+    stolen_ns: u64,
+}
+
+fn zeropage(args: &[&str]) -> Zeropage {
+    let scratch = Scratch::new();
+    let truth = scratch.file("truth");
+    let args = [args, &["--truth", &truth]].concat();
+    let recorded = launch(&scratch, &["--memory"], "zeropage", &args);
+    let lines = fs::read_to_string(&truth).expect("the program told");
+    let truth = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).expect("JSON"));
+    let found = Zeropage {
+        tables: recorded.tables,
+        truth: truth.collect(),
+        stolen_ns: recorded.stolen_ns,
+    };
+    found.assert_sound();
+    found
+}
+
+impl Zeropage {
+    /// What holds of every recording.
+    fn assert_sound(&self) {
+        for row in &self.tables.memory_places {
+            assert_eq!(kinds(row), row.minor_faults + row.major_faults, "{row:?}");
+            assert!(
+                row.zeroed_pages + row.zeroed_huge_pages <= row.allocated_pages,
+                "{row:?}"
+            );
+        }
+        for loss in ["memory_sums", "memory_stacks"] {
+            assert_eq!(self.tables.meta.losses[loss], 0, "{loss}");
+        }
+        let ledger = self.ledger();
+        let running: u64 = self.tables.threads.iter().map(|t| t.running_ns).sum();
+        assert_eq!(
+            ledger.program_ns + ledger.memory_ns + ledger.other_kernel_ns,
+            running
+        );
+        assert_eq!(ledger.components.values().sum::<u64>(), ledger.memory_ns);
+    }
+
+    fn ledger(&self) -> Ledger {
+        ledger(&Analysis::of(&self.tables)).expect("recorded")
+    }
+
+    /// Sums over the places that have this function on a stack.
+    fn in_function(&self, function: &str, of: fn(&MemoryPlaceRow) -> u64) -> u64 {
+        let view = View::of(&self.tables);
+        let is_in = |row: &&MemoryPlaceRow| {
+            let mut stacks = row.stacks.iter().filter_map(|id| view.stack(*id));
+            stacks.any(|stack| view.contains(stack, function))
+        };
+        self.tables.memory_places.iter().filter(is_in).map(of).sum()
+    }
+
+    /// Sums over all places of the process of a line of the truth.
+    fn of_process(&self, truth: &Value, of: fn(&MemoryPlaceRow) -> u64) -> u64 {
+        let pid = number(truth, "pid") as u32;
+        let process = self.tables.processes.iter().find(|p| p.pid == pid);
+        let process = process.expect("recorded").process;
+        let places = self.tables.memory_places.iter();
+        places.filter(|p| p.process == process).map(of).sum()
+    }
+}
+
+fn kinds(row: &MemoryPlaceRow) -> u64 {
+    [
+        row.anonymous_faults,
+        row.copied_faults,
+        row.file_faults,
+        row.stack_faults,
+        row.huge_faults,
+        row.populated_faults,
+        row.other_faults,
+    ]
+    .into_iter()
+    .sum()
+}
+
+/// Sum of numbers of a file of the kernel's, of the lines that begin so.
+fn kernel_counts(path: &str, begin: &str) -> u64 {
+    let text = fs::read_to_string(path).expect(path);
+    let lines = text.lines().filter(|l| l.trim_start().starts_with(begin));
+    let words = lines.flat_map(|l| l.split_whitespace().skip(1));
+    words.filter_map(|w| w.parse::<u64>().ok()).sum()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn faults_are_those_that_getrusage_counts_and_their_kinds_are_known() {
+    type Kind = fn(&MemoryPlaceRow) -> u64;
+    let cases: [(&[&str], &str, Kind, u64); 7] = [
+        (&["map", "20000"], "touch", |p| p.anonymous_faults, 20_000),
+        (
+            &["map", "500", "64"],
+            "touch",
+            |p| p.anonymous_faults,
+            32_000,
+        ),
+        (
+            &["populate", "500", "64"],
+            "get",
+            |p| p.populated_faults,
+            32_000,
+        ),
+        (
+            &["dontneed", "500", "64"],
+            "touch",
+            |p| p.anonymous_faults,
+            32_000,
+        ),
+        (&["huge", "50", "2"], "touch", |p| p.huge_faults, 100),
+        (&["cow", "50", "64"], "touch", |p| p.copied_faults, 50 * 64),
+        (
+            &["malloc", "500", "64"],
+            "touch",
+            |p| p.anonymous_faults,
+            32_000,
+        ),
+    ];
+    for (args, function, kind, wanted) in cases {
+        let found = zeropage(args);
+        let truth = &found.truth[0];
+        let minor = found.of_process(truth, |p| p.minor_faults);
+        let counted = found.in_function(function, kind);
+        println!("{args:?}: {counted} in {function}, {minor} of {truth}");
+        // What came before main() and after its last look is little.
+        let [in_loop, at_end] = ["minor", "minor_at_end"].map(|n| number(truth, n));
+        assert!(
+            (in_loop..=at_end + 200).contains(&minor),
+            "{args:?}: {minor}"
+        );
+        assert_eq!(
+            found.of_process(truth, |p| p.major_faults),
+            number(truth, "major")
+        );
+        // malloc touches its own words itself; a huge page may not be had.
+        let slack = match args[0] {
+            "malloc" => wanted / 50,
+            "huge" => wanted / 10,
+            "cow" => 64,
+            _ => 0,
+        };
+        assert!(
+            counted.abs_diff(wanted) <= slack,
+            "{args:?}: {counted}, not {wanted}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn pages_and_calls_are_counted_exactly() {
+    let before = kernel_counts("/proc/vmstat", "pgalloc_");
+    let found = zeropage(&["map", "20000", "4"]);
+    let outside = kernel_counts("/proc/vmstat", "pgalloc_") - before;
+    let truth = &found.truth[0];
+    // No page but those: a page table may be needed on the way, which is cleared too.
+    let touched = found.in_function("touch", |p| p.allocated_pages);
+    assert!((80_000..80_000 + 20_000).contains(&touched), "{touched}");
+    assert_eq!(found.in_function("touch", |p| p.zeroed_pages), touched);
+    // Not where they are unmapped: the kernel keeps some in use for a while.
+    let freed = found.of_process(truth, |p| p.freed_pages);
+    let allocated = found.of_process(truth, |p| p.allocated_pages);
+    assert!(
+        freed <= allocated && near(freed, allocated, 0.02, 64),
+        "{freed} of {allocated}"
+    );
+    assert_eq!(found.in_function("give_back", |p| p.calls), 20_000);
+    assert_eq!(found.in_function("get", |p| p.calls), 20_000);
+    // The machine's: not less than the program saw in its loop, nor more than there was around it.
+    let machine = found
+        .tables
+        .meta
+        .memory
+        .as_ref()
+        .expect("recorded")
+        .machine_allocated_pages;
+    let inside = number(truth, "machine_allocated");
+    println!("{inside} <= {machine} <= {outside}");
+    assert!(inside <= machine && machine <= outside);
+    assert!(found.of_process(truth, |p| p.allocated_pages) <= machine);
+}
+
+/// What is wrong about times, by name.
+fn time_mistakes(args: &[&str]) -> BTreeMap<String, String> {
+    let found = zeropage(args);
+    let ledger = found.ledger();
+    let sum = |name| found.truth.iter().map(|t| number(t, name)).sum::<u64>();
+    let [system, cpu] = ["system_ns", "cpu_ns"].map(sum);
+    let kernel = ledger.memory_ns + ledger.other_kernel_ns;
+    println!(
+        "{args:?}: kernel {kernel}, memory {}, {} samples; by getrusage {system} of {cpu}; stolen {}",
+        ledger.memory_ns, ledger.samples, found.stolen_ns
+    );
+    let mut wrong = BTreeMap::new();
+    for (what, actual, wanted) in [
+        ("running", ledger.running_ns, cpu),
+        ("kernel", kernel, system),
+        ("memory", ledger.memory_ns, system),
+    ] {
+        // What the program does beside its loop: it starts, and ends.
+        if !near(actual, wanted, 0.05, 20 * MS) {
+            wrong.insert(what.to_owned(), format!("{actual}, not {wanted}"));
+        }
+    }
+    let clearing = ledger
+        .components
+        .get(&Component::Clearing)
+        .copied()
+        .unwrap_or(0);
+    let (cached, uncached) = ledger.clearing_modelled_ns.expect("measured");
+    if clearing < cached / 2 || clearing > uncached * 2 {
+        wrong.insert(
+            "clearing".to_owned(),
+            format!("{clearing}, modelled {cached} to {uncached}"),
+        );
+    }
+    wrong
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_cost_of_a_page_is_that_of_getrusage() {
+    wrong_every_time("map", || {
+        time_mistakes(&["map", "800000", "--processes", "2"])
+    });
+    wrong_every_time("dontneed", || time_mistakes(&["dontneed", "4000", "256"]));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn shootdowns_are_charged_to_who_asks_for_them() {
+    const ROUNDS: u64 = 20_000;
+    let before = kernel_counts("/proc/interrupts", "TLB:");
+    let found = zeropage(&["shoot", "20000"]);
+    let obeyed = kernel_counts("/proc/interrupts", "TLB:") - before;
+    let [asked, remote, ns] = [
+        found.in_function("give_back", |p| p.shootdowns),
+        found.in_function("give_back", |p| p.remote_flushes),
+        found.in_function("give_back", |p| p.remote_ns),
+    ];
+    println!("{asked} asked for, {remote} obeyed in {ns} ns; /proc/interrupts: {obeyed}");
+    // While the other thread had no processor nobody had to be asked.
+    assert!(asked <= ROUNDS && asked > ROUNDS / 2);
+    // Nearly all that the machine counts are these.
+    assert!(remote <= asked && remote <= obeyed);
+    assert!(near(remote, obeyed, 0.1, 500), "{remote}, not {obeyed}");
+    assert!(
+        (100..100_000).contains(&(ns / remote)),
+        "{ns} ns of {remote}"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn other_recordings_have_no_ledger_and_say_how_to_get_one() {
+    let scratch = Scratch::new();
+    let recorded = launch(&scratch, &[], "zeropage", &["map", "1000"]);
+    assert!(recorded.tables.memory_places.is_empty() && recorded.tables.meta.memory.is_none());
+    let output = dwell(&["memory", &recorded.path])
+        .output()
+        .expect("dwell runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && text.contains("dwell record --memory"),
+        "{text}"
+    );
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_command_is_recorded_and_answered_for() {
+    let scratch = Scratch::new();
+    let program = program("zeropage");
+    let run = |json: &[&str]| {
+        let args = [&["memory"], json, &["--", &program, "map", "100000"]].concat();
+        let output = dwell(&args)
+            .current_dir(scratch.path())
+            .output()
+            .expect("dwell runs");
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output
+    };
+    let text = String::from_utf8(run(&[]).stderr).expect("text");
+    println!("{text}");
+    for word in [
+        "clearing pages",
+        "page faults",
+        "touch",
+        "give_back",
+        "munmap",
+        "GB/s",
+    ] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    let stdout = String::from_utf8(run(&["--json"]).stdout).expect("text");
+    // The program's own line comes first.
+    let (_, json) = stdout.split_once('\n').expect("two answers");
+    let answer: Value = serde_json::from_str(json).expect("JSON");
+    assert!(number(&answer["counts"], "minor_faults") >= 100_000);
+    assert!(answer["components"].as_array().is_some_and(|c| c.len() > 3));
+}
+
+/// A program of the machine allocates and drops large buffers.
+#[test]
+#[ignore = "needs root"]
+fn large_buffers_of_a_script_are_told_by_its_stacks() {
+    if !installed("python3") {
+        return;
+    }
+    const SCRIPT: &str = "
+import resource
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for i in range(15):
+    buffer = bytearray(40 << 20)
+    for at in range(0, len(buffer), 4096): buffer[at] = 1
+    del buffer
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)";
+    let scratch = Scratch::new();
+    let recorded = record(&scratch, &["--memory", "--", "python3", "-c", SCRIPT]);
+    let said: u64 = recorded.stdout.trim().parse().expect("a number");
+    let places = &recorded.tables.memory_places;
+    let minor: u64 = places.iter().map(|p| p.minor_faults).sum();
+    println!("{minor} faults, {said} by the script's own word");
+    assert!(said > 15 * 10_000 && minor >= said && minor <= said + 20_000);
+    let unmapped: u64 = places
+        .iter()
+        .filter(|p| p.syscall == "munmap")
+        .map(|p| p.freed_pages)
+        .sum();
+    assert!(near(unmapped, 15 * 10_240, 0.05, 100), "{unmapped}");
+}
