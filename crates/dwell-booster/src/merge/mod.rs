@@ -255,7 +255,7 @@ mod tests {
             direct: true,
             libc: true,
             fixed: Some(0x5555_5555_4000),
-            processor: Some(Processor::ask(|leaf, _| [leaf | 0x10; 4])),
+            processor: Some(Processor::ask(|leaf, _| [leaf | 0x10; 4], 7)),
             ..Options::default()
         };
         let closure = Closure::of(&inputs).expect("bash can be read");
