@@ -32,8 +32,8 @@ pub(crate) struct TlsLayout {
     pub file_size: u64,
 }
 
-/// Loaded ranges of all modules: 11 program headers are for what is added.
-const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 11;
+/// Loaded ranges of all modules: 12 program headers are for what is added.
+const MAX_LOADS: usize = dwell_elf::MAX_SEGMENTS - 12;
 /// Most zeroed memory, bytes: the file holds it, since modules behind it follow in the file, too.
 const MAX_ZEROES: u64 = 256 << 20;
 /// Last address at which a program may begin: processes have 128 TiB.

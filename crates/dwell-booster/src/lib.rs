@@ -20,6 +20,7 @@ mod layout;
 mod merge;
 mod module;
 mod plan;
+mod profile;
 mod scope;
 mod search;
 mod selection;
@@ -29,9 +30,11 @@ pub use cache::LoaderCache;
 pub use closure::collect;
 pub use error::Refusal;
 pub use merge::{
-    Answer, Built, Choices, Count, DirectCalls, Processor, Question, build, is_merged, question,
+    Answer, Built, Choices, Count, DirectCalls, HotReport, Obstacle, Origin, OriginModule,
+    Processor, Question, Share, build, is_merged, question,
 };
 pub use plan::{Library, Plan, RelocationCount, plan};
+pub use profile::{Place, Profile, ProfiledModule};
 pub use selection::listener;
 
 use std::collections::{BTreeSet, HashMap};
@@ -77,6 +80,8 @@ pub struct Options {
     /// What functions that are chosen at start were chosen to be, by the answer to a [`question`]: calls of them go
     /// there at once, and each start looks whether the choice is still the same. Heeded with `libc` and `direct`.
     pub choices: Option<Choices>,
+    /// Copy the functions that are hot by this together.
+    pub profile: Option<Profile>,
     /// When the merged file gives way to the stock one; never, when not given.
     pub stand_in: Option<StandIn>,
 }

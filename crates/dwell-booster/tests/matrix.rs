@@ -5,8 +5,11 @@
 //! `{folder}` is where it was compiled.
 mod common;
 
-use common::{Folder, at_level, at_one_address, compile, merge_with, same, with_libc, with_loader};
-use dwell_booster::{Built, Refusal};
+use common::{
+    Folder, any_profile, at_level, at_one_address, compile, inputs, merge_with, same, with_libc,
+    with_loader,
+};
+use dwell_booster::{Built, Options, Refusal};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,19 +56,30 @@ fn check(case: &str) -> (String, Built) {
     let folder = Folder::new(case);
     let runs = prepare(&folder, case);
     let mut last = None;
+    // At last with all functions copied together.
     let ways = [
-        with_libc(),
-        at_one_address(true),
-        with_loader(),
-        at_level(false),
-        at_level(true),
-        at_one_address(false),
+        (with_libc(), false),
+        (at_one_address(true), false),
+        (with_loader(), false),
+        (at_level(false), false),
+        (at_level(true), false),
+        (at_one_address(false), false),
+        (with_libc(), true),
+        (with_loader(), true),
+        (at_one_address(false), true),
+        (at_level(true), true),
     ];
-    for (run, way) in runs
+    let mut random = fastrand::Rng::with_seed(3);
+    for (run, (way, hot)) in runs
         .iter()
         .flat_map(|run| ways.iter().map(move |w| (run, w)))
     {
         let program = folder.file(&run[0]);
+        let profile = hot.then(|| any_profile(&inputs(&program), 1, &mut random));
+        let way = &Options {
+            profile,
+            ..way.clone()
+        };
         let (merged, built) = match merge_with(&folder, &program, way) {
             Ok(made) => made,
             Err(Refusal::Unsupported { .. }) if way.libc && !with_libc_expected(case) => continue,

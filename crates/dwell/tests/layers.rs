@@ -16,7 +16,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-patch", 1),
     ("dwell-maps", 0),
     ("dwell-analysis", 1),
-    ("dwell-booster", 1),
+    ("dwell-booster", 2),
     ("dwell-spin", 1),
     ("dwell-switch", 1),
     ("dwell-script", 1),

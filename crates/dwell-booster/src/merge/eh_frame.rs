@@ -28,11 +28,13 @@ const PC_RELATIVE: u8 = 0x10;
 const OMITTED: u8 = 0xff;
 
 impl CallFrames {
-    /// Copies the entries of all merged modules to the image address `at`.
+    /// Copies the entries of all merged modules to the image address `at`, and those of functions that are copied:
+    /// (original, copy), image addresses.
     pub(crate) fn at(
         at: u64,
         closure: &Closure<'_>,
         layout: &Layout,
+        copies: impl Iterator<Item = (u64, u64)>,
     ) -> Result<Self, (usize, &'static str)> {
         let mut frames = CallFrames::default();
         for (index, base) in layout.placed() {
@@ -43,6 +45,10 @@ impl CallFrames {
             frames
                 .append(module, block, base, at)
                 .map_err(|why| (index, why))?;
+        }
+        frames.table.sort_unstable();
+        for (original, copy) in copies {
+            frames.copy(at, original, copy).map_err(|why| (0, why))?;
         }
         frames.bytes.extend([0; 4]);
         frames.table.sort_unstable();
@@ -77,6 +83,44 @@ impl CallFrames {
             }
             position = entry.end;
         }
+        Ok(())
+    }
+
+    /// Adds an entry for a copied function: the original's, for another first instruction. What it says in distances
+    /// from that, as handler tables do, stays.
+    fn copy(&mut self, at: u64, original: u64, copy: u64) -> Result<(), &'static str> {
+        let found = self.table.partition_point(|&(pc, _)| pc < original);
+        let &(_, entry) = self
+            .table
+            .get(found)
+            .filter(|e| e.0 == original)
+            .ok_or(DAMAGED)?;
+        let old = (entry - at) as usize;
+        let Some(entry) = Entry::at(&self.bytes, old)? else {
+            return Err(DAMAGED);
+        };
+        let cie = entry.cie.ok_or(DAMAGED)?;
+        let new = self.bytes.len();
+        self.bytes.extend_from_within(old..entry.end);
+        let moved = Entry {
+            id: new + 4,
+            end: self.bytes.len(),
+            cie: Some(cie),
+        };
+        let back = (moved.id - cie) as u32;
+        self.bytes[moved.id..moved.id + 4].copy_from_slice(&back.to_le_bytes());
+        let mover = Mover {
+            old: at + old as u64 - new as u64,
+            new: at,
+        };
+        mover.entry(&mut self.bytes, &moved)?;
+        let width = width(encodings(&self.bytes, cie)?.code)?;
+        let word = &mut self.bytes[moved.id + 4..moved.id + 4 + width];
+        let mut pc = [0; 8];
+        pc[..width].copy_from_slice(word);
+        let pc = u64::from_le_bytes(pc).wrapping_add(copy.wrapping_sub(original));
+        word.copy_from_slice(&pc.to_le_bytes()[..width]);
+        self.table.push((copy, at + new as u64));
         Ok(())
     }
 

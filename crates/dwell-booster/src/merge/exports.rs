@@ -21,6 +21,19 @@ pub(crate) struct Export<'a> {
     pub other: u8,
     /// Where it is.
     pub place: Place,
+    /// Whether it names the copy of a function: who asks for the name of an address is told, but no lookup finds it.
+    pub copy: bool,
+}
+
+impl Export<'_> {
+    /// Its hash in the table. A copy has that of another name, so that a lookup passes it over before it compares
+    /// names.
+    pub(crate) fn hash(&self) -> u32 {
+        match self.copy {
+            true => elf::gnu_hash(&[self.name, b".hot"].concat()),
+            false => elf::gnu_hash(self.name),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +75,7 @@ pub(crate) fn exports<'a>(closure: &'a Closure<'_>, layout: &Layout) -> Vec<Expo
                 info,
                 other: symbol.other,
                 place,
+                copy: false,
             });
             seen.merged(name_version);
         }

@@ -62,7 +62,12 @@ impl Image {
 
     /// Appends a loaded range at the next page.
     pub(crate) fn append(&mut self, flags: u32, bytes: &[u8]) {
-        let at = self.end();
+        self.append_aligned(flags, bytes, PAGE);
+    }
+
+    /// Appends a loaded range at the next multiple of `align` bytes, a page or more.
+    pub(crate) fn append_aligned(&mut self, flags: u32, bytes: &[u8], align: u64) {
+        let at = self.end().next_multiple_of(align);
         self.bytes.resize((at - self.start) as usize, 0);
         self.bytes.extend_from_slice(bytes);
         self.loads.push(Load {
@@ -70,7 +75,7 @@ impl Image {
             file_size: bytes.len() as u64,
             mem_size: bytes.len() as u64,
             flags,
-            align: PAGE,
+            align,
             module: None,
         });
     }

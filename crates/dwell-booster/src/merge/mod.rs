@@ -7,6 +7,7 @@ mod eh_frame;
 mod entry;
 mod exports;
 mod headers;
+mod hot;
 mod identity;
 mod image;
 mod inside;
@@ -33,7 +34,9 @@ pub use choices::{Choices, Question, question};
 use choices::{Chosen, Guard};
 use direct::Direct;
 pub use direct::{Count, DirectCalls};
-pub use identity::is_merged;
+use hot::Hot;
+pub use hot::{HotReport, Obstacle, Share};
+pub use identity::{Origin, OriginModule, is_merged};
 use image::Image;
 use inside::Inside;
 pub use inside::{Answer, Processor};
@@ -66,6 +69,8 @@ pub struct Built {
     pub remembered: Option<(usize, usize)>,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
+    /// What became of hot functions; none when there was no profile.
+    pub hot: Option<HotReport>,
 }
 
 /// Everything the phases have found out, for the writers.
@@ -86,6 +91,7 @@ struct Made<'a> {
     values: Values,
     symbols: SymbolTables<'a>,
     direct: Direct,
+    hot: Hot,
     left: Relocations,
     chosen: Chosen,
     inside: Option<Inside>,
@@ -115,13 +121,14 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
     Ok(Built {
         merged: names(true),
         kept: names(false),
-        exports: made.symbols.exports.len(),
+        exports: made.symbols.exports.iter().filter(|e| !e.copy).count(),
         symbolic: made.left.rela.len() - made.left.relative,
         relative: made.left.relative + made.left.packed,
         call_frames: made.call_frames,
         remembered: made.inside.as_ref().map(|i| (i.remembered(), i.questions)),
         bound: made.chosen.resolvers.len(),
         direct: options.direct.then_some(made.direct.report),
+        hot: options.profile.is_some().then_some(made.hot.report),
         bytes: made.image.bytes,
     })
 }
@@ -165,16 +172,11 @@ impl<'a, 'data> Merge<'a, 'data> {
         let all_exports = exports::exports(closure, layout);
         let writable = Writable::new(self, &arrays, &mut chosen, &mut values)?;
         let versions = self.versions(&values, &all_exports)?;
-        let symbols = SymbolTables::new(values.imports.clone(), all_exports, &versions);
-        let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
 
         let mut image = Image::of(closure, layout);
         image.copy_variables(&values, closure, layout);
         image.append(image::R | image::W, &writable.bytes);
         image.append(image::R | image::X, &writable.code);
-        for &(place, word) in &left.words {
-            image.put_word(place, word);
-        }
         let direct = match options.direct {
             true => Direct::of(closure, layout, &values, &image)?,
             false => Direct::default(),
@@ -183,14 +185,27 @@ impl<'a, 'data> Merge<'a, 'data> {
         if let Some(inside) = &writable.inside {
             inside.apply(&mut image);
         }
-        let tables = Tables::new(self, &image, &symbols, &versions, &left)?;
+        let hot = match &options.profile {
+            Some(profile) => Hot::of(self, &image, &direct, profile)?,
+            None => Hot::default(),
+        };
+        hot.apply(&mut image);
+        let named = hot.named(&all_exports);
+        let exported = (all_exports, named);
+        let symbols = SymbolTables::new(values.imports.clone(), exported, &versions);
+        let left = Relocations::of(&values, layout, &symbols, self.packs_relocations());
+        for &(place, word) in &left.words {
+            image.put_word(place, word);
+        }
+        let tables = Tables::new(self, &image, &symbols, &versions, (&left, &hot))?;
         let call_frames = tables.call_frames;
-        tables.finish(self, &mut image, &writable, &arrays);
+        tables.finish(self, &mut image, (&writable, &hot), &arrays);
         Ok(Made {
             image,
             values,
             symbols,
             direct,
+            hot,
             left,
             chosen,
             inside: writable.inside,

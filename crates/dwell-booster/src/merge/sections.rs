@@ -1,5 +1,6 @@
 //! Section headers, for debuggers and profilers: the loader reads none of them.
 use super::Merge;
+use super::hot::Hot;
 use super::image::{Image, W, X};
 use super::strings::Strings;
 use super::symtab::symtab;
@@ -85,10 +86,10 @@ impl Tables {
         &mut self,
         merge: &Merge<'_, '_>,
         image: &mut Image,
-        writable: &Writable,
+        (writable, hot): (&Writable, &Hot),
     ) -> (u64, usize) {
         let mut sections = std::mem::take(&mut self.sections);
-        let (symbols, names) = symtab(merge, |at| section_of(&sections, at));
+        let (symbols, names) = symtab(merge, hot, |at| section_of(&sections, at));
         let first_table = sections.len() as u32 + 1;
         let number = |name: &str| {
             let found = self.tables.iter().position(|t| t.name == name);

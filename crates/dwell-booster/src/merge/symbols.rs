@@ -23,14 +23,15 @@ impl<'a> SymbolTables<'a> {
     /// Orders the exports by their buckets and makes the hash and version tables.
     pub(crate) fn new(
         imports: Vec<Import>,
-        mut exports: Vec<Export<'a>>,
+        (mut exports, copies): (Vec<Export<'a>>, Vec<Export<'a>>),
         versions: &VersionTables,
     ) -> Self {
         let buckets = (exports.len() / 3).max(1) as u32;
         // Stable: within a bucket the first in the order of lookup stays the first.
-        exports.sort_by_key(|e| elf::gnu_hash(e.name) % buckets);
+        exports.extend(copies);
+        exports.sort_by_key(|e| e.hash() % buckets);
         let first = 1 + imports.len() as u32;
-        let hashes: Vec<u32> = exports.iter().map(|e| elf::gnu_hash(e.name)).collect();
+        let hashes: Vec<u32> = exports.iter().map(Export::hash).collect();
         let mut versym = 0u16.to_le_bytes().to_vec();
         for import in &imports {
             let version = import.version.as_ref();
@@ -44,7 +45,7 @@ impl<'a> SymbolTables<'a> {
             versym.extend((index | hidden).to_le_bytes());
         }
         let mut by_name = HashMap::new();
-        for (index, export) in exports.iter().enumerate() {
+        for (index, export) in exports.iter().enumerate().filter(|(_, e)| !e.copy) {
             by_name.entry(export.name).or_insert(first + index as u32);
         }
         SymbolTables {

@@ -1,12 +1,19 @@
 //! `.symtab`: the functions of all modules, for debuggers and profilers.
 use super::Merge;
+use super::hot::Hot;
 use super::strings::Strings;
 use super::symbols::push;
 use object::elf;
 use std::collections::HashSet;
 
 /// The table and its names. All symbols are global: the second entry is the first of those.
-pub(crate) fn symtab(merge: &Merge<'_, '_>, section: impl Fn(u64) -> u16) -> (Vec<u8>, Vec<u8>) {
+///
+/// A copy has its original's names: a breakpoint by name is set in both, and profiles add up.
+pub(crate) fn symtab(
+    merge: &Merge<'_, '_>,
+    hot: &Hot,
+    section: impl Fn(u64) -> u16,
+) -> (Vec<u8>, Vec<u8>) {
     let mut strings = Strings::new();
     let mut bytes = vec![0; 24];
     let mut seen = HashSet::new();
@@ -23,7 +30,10 @@ pub(crate) fn symtab(merge: &Merge<'_, '_>, section: impl Fn(u64) -> u16) -> (Ve
             };
             let info = elf::STB_GLOBAL.0 << 4 | kind;
             let name = strings.add(symbol.name);
-            push(&mut bytes, (name, info, 0), section(at), (at, symbol.size));
+            let copy = hot.clones.copy_of(at).map(|(_, copy)| copy);
+            for at in std::iter::once(at).chain(copy) {
+                push(&mut bytes, (name, info, 0), section(at), (at, symbol.size));
+            }
         }
     }
     (bytes, strings.bytes)

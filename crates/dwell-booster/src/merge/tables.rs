@@ -3,6 +3,7 @@ use super::Merge;
 use super::arrays::Arrays;
 use super::eh_frame::CallFrames;
 use super::headers::{Segment, elf_header};
+use super::hot::Hot;
 use super::identity::notes;
 use super::image::{Image, R};
 use super::loader::needed_name;
@@ -54,7 +55,7 @@ impl Tables {
         image: &Image,
         symbols: &SymbolTables<'_>,
         versions: &VersionTables,
-        left: &Relocations,
+        (left, hot): (&Relocations, &Hot),
     ) -> Result<Self, Refusal> {
         let names: Vec<&str> = merge
             .closure
@@ -84,12 +85,13 @@ impl Tables {
             sections: sections_of_modules(image, &names),
             call_frames: 0,
         };
-        tables.identify(merge);
+        tables.sections.extend(hot.section(image));
+        tables.identify(merge, hot);
         tables.linking(merge, symbols, versions);
         let words = left.relr.iter().flat_map(|w| w.to_le_bytes()).collect();
         tables.add(".rela.dyn", elf::SHT_RELA.0, left.rela_bytes(), 24, 0);
         tables.add(".relr.dyn", elf::SHT_RELR.0, words, 8, 0);
-        tables.unwinding(merge)?;
+        tables.unwinding(merge, hot)?;
         Ok(tables)
     }
 
@@ -107,12 +109,12 @@ impl Tables {
     }
 
     /// The loader's path, the build id and what the file was made of.
-    fn identify(&mut self, merge: &Merge<'_, '_>) {
+    fn identify(&mut self, merge: &Merge<'_, '_>, hot: &Hot) {
         let program = &merge.closure.modules[0];
         let mut interp = program.elf.interp().unwrap_or_default().to_vec();
         interp.push(0);
         self.add(".interp", elf::SHT_PROGBITS.0, interp, 0, 0);
-        self.add(".note", elf::SHT_NOTE.0, notes(merge), 0, 0);
+        self.add(".note", elf::SHT_NOTE.0, notes(merge, hot), 0, 0);
     }
 
     fn linking(
@@ -163,10 +165,10 @@ impl Tables {
         self.add(".gnu.version_r", elf::SHT_GNU_VERNEED.0, needs, 0, needed);
     }
 
-    fn unwinding(&mut self, merge: &Merge<'_, '_>) -> Result<(), Refusal> {
+    fn unwinding(&mut self, merge: &Merge<'_, '_>, hot: &Hot) -> Result<(), Refusal> {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         let at = self.at + self.bytes.len() as u64;
-        let frames = CallFrames::at(at, merge.closure, merge.layout);
+        let frames = CallFrames::at(at, merge.closure, merge.layout, hot.clones.moves());
         let frames = frames.map_err(|(module, why)| {
             Refusal::unsupported(&merge.closure.modules[module].path, why)
         })?;
@@ -188,7 +190,7 @@ impl Tables {
         mut self,
         merge: &Merge<'_, '_>,
         image: &mut Image,
-        writable: &Writable,
+        (writable, hot): (&Writable, &Hot),
         arrays: &Arrays,
     ) {
         let dynamic = self.dynamic(merge, writable, arrays);
@@ -200,7 +202,7 @@ impl Tables {
         let bytes: Vec<u8> = all.flat_map(|h| h.bytes(image.start)).collect();
         self.bytes[..bytes.len()].copy_from_slice(&bytes);
         image.append(R, &self.bytes);
-        let sections = self.section_headers(merge, image, writable);
+        let sections = self.section_headers(merge, image, (writable, hot));
         let mut begin = (writable.entry, (self.at, headers.len()));
         if let Some(inside) = &writable.inside {
             inside.tell(image, begin.1);

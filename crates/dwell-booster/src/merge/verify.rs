@@ -2,6 +2,7 @@
 //! of. A difference is a fault of this crate, and the file is not given out.
 use super::direct;
 use super::eh_frame::{Frame, frames};
+use super::hot::{self, Hot};
 use super::inside::{self, Inside};
 use super::symbols::SymbolTables;
 use super::{Made, Merge};
@@ -16,18 +17,24 @@ use std::ops::Range;
 pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refusal> {
     let merged = Module::parse_merged(&made.image.bytes);
     let merged = merged.map_err(|why| Refusal::Check(why.to_string()))?;
-    let (values, direct) = (&made.values, &made.direct);
+    let (values, direct, hot) = (&made.values, &made.direct, &made.hot);
     same_bytes(merge, &merged, made)
         .and_then(|()| same_relocations(merge, &merged, values))
         .and_then(|()| exports_are_found(&merged, &made.symbols))
-        .and_then(|()| same_call_frames(merge, &merged))
-        .and_then(|()| direct::verify(merge, &merged, direct))
+        .and_then(|()| same_call_frames(merge, &merged, hot))
+        .and_then(|()| direct::verify(merge, &merged, direct, &hot.clones))
         .and_then(|()| inside::verify(merge, &merged, made.inside.as_ref()))
+        .and_then(|()| hot::verify(merge, &merged, direct, hot))
         .map_err(Refusal::Check)
 }
 
 /// Every byte of a module that is loaded, not relocated and not of a changed instruction is what it was.
 fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, made: &Made<'_>) -> Result<(), String> {
+    let in_loader = made.inside.iter().flat_map(Inside::changed);
+    let in_calls = made.direct.changed(0..u64::MAX);
+    let all = in_loader.chain(in_calls).chain(made.hot.changed());
+    let mut all: Vec<Range<u64>> = all.collect();
+    all.sort_unstable_by_key(|c| c.start);
     for (index, base) in merge.layout.placed() {
         let module = &merge.closure.modules[index];
         for s in module.segments.iter().filter(|s| !s.writable) {
@@ -42,11 +49,10 @@ fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, made: &Made<'_>) -> Re
             };
             let at = s.stated_address + base;
             let same = old.zip(new).is_some_and(|(old, new)| {
-                let within = at..at + len as u64;
-                let in_loader = made.inside.iter().flat_map(Inside::changed);
-                let in_loader = in_loader.filter(|c| within.contains(&c.start));
-                let changed = made.direct.changed(within.clone()).chain(in_loader);
-                let changed = changed.map(|c| (c.start - at) as usize..(c.end - at) as usize);
+                let from = all.partition_point(|c| c.start < at);
+                let inside = all[from..].iter();
+                let inside = inside.take_while(|c| c.end <= at + len as u64);
+                let changed = inside.map(|c| (c.start - at) as usize..(c.end - at) as usize);
                 same_but_for(changed, skip, (old, new))
             });
             if len > skip && !same {
@@ -157,11 +163,17 @@ fn exports_are_found(merged: &Module<'_>, symbols: &SymbolTables<'_>) -> Result<
 }
 
 /// Every entry of every module is there, and the search table leads to it.
-fn same_call_frames(merge: &Merge<'_, '_>, merged: &Module<'_>) -> Result<(), String> {
+/// Copies have the originals'.
+fn same_call_frames(merge: &Merge<'_, '_>, merged: &Module<'_>, hot: &Hot) -> Result<(), String> {
     let mut wanted = BTreeSet::new();
     for (index, base) in merge.layout.placed() {
         let module = &merge.closure.modules[index];
-        wanted.extend(frames(module, base)?.into_iter().map(key));
+        for frame in frames(module, base)? {
+            let copy = hot.clones.copy_of(frame.0);
+            let copy = copy.filter(|(clone, at)| clone.at == *at);
+            wanted.extend(copy.map(|(_, at)| key((at, frame.1, frame.2, frame.3))));
+            wanted.insert(key(frame));
+        }
     }
     let found: BTreeSet<_> = frames(merged, 0)?.into_iter().map(key).collect();
     if let Some(missing) = wanted.symmetric_difference(&found).next() {

@@ -2,8 +2,11 @@
 #![allow(dead_code)]
 
 use dwell_booster::{
-    Built, Inputs, LoaderCache, Options, Processor, Refusal, build, collect, question,
+    Built, Inputs, LoaderCache, Options, Place, Processor, Profile, ProfiledModule, Refusal, build,
+    collect, question,
 };
+use dwell_elf::ElfFile;
+use dwell_elf::unwind::CfiSections;
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
@@ -97,6 +100,26 @@ pub fn with_loader() -> Options {
         )),
         ..at_one_address(true)
     }
+}
+
+/// A profile that names each function of all files hot, or one in `one_in`, in an order that chance decides.
+pub fn any_profile(inputs: &Inputs, one_in: usize, random: &mut fastrand::Rng) -> Profile {
+    let mut profile = Profile::default();
+    for (module, (path, data)) in inputs.files.iter().enumerate() {
+        let elf = ElfFile::parse(data).expect("an ELF file");
+        profile.modules.push(ProfiledModule {
+            path: path.clone(),
+            build_id: elf.build_id().unwrap_or_default().to_vec(),
+        });
+        for function in CfiSections::find(&elf).functions() {
+            if random.usize(0..one_in) == 0 {
+                let address = function.start;
+                let place = Place { module, address };
+                profile.samples.insert(place, random.u64(1..1_000_000));
+            }
+        }
+    }
+    profile
 }
 
 /// Merges `program` into the folder, under the program's own name.

@@ -22,7 +22,7 @@ pub enum Action {
     Plan(PlanArgs),
     /// Make a merged program, try it out, and put it into a file.
     #[command(
-        after_help = "The file appears when it is complete and has done what the stock program does; before that there is\nnone, or the one that was there. The stock program is not touched.\n\nExamples:\n  dwell boost build git -o ~/bin/git\n  dwell boost build sqlite3 -o /tmp/sqlite3 --test ':memory: select(1)'"
+        after_help = "The file appears when it is complete and has done what the stock program does; before that there is\nnone, or the one that was there. The stock program is not touched.\n\nExamples:\n  dwell boost build git -o ~/bin/git\n  dwell boost build sqlite3 -o /tmp/sqlite3 --test ':memory: select(1)'\n  dwell record -o bash.dwell -- bash work.sh; dwell boost build bash -o fast --level 1 --profile bash.dwell"
     )]
     Build(BuildArgs),
     /// Run a program boosted; it is made when it is first run, and again when one of its files has changed.
@@ -32,7 +32,7 @@ pub enum Action {
     Run(RunArgs),
     /// Keep programs boosted in their own places, watch them, and take it back when something is wrong.
     #[command(
-        after_help = "Each NAME.toml in the configuration folder is a program:\n  elf_path = \"/usr/bin/git\"      the program (the only key that must be there)\n  mode = \"static\"                what becomes of the C library: static or static-nolibc\n  libs = [\"libz.so.1\"]           merge only these\n  level = 1                       0 merges, 1 also makes calls direct, 2 one address per boot, 3 the loader inside\n  fixed_addresses = true          allow levels 2 and 3 for a program that takes connections\n  test = [\"--version\", \"--help\"] arguments to try it with, stock against boosted\n  watch_paths = [\"/etc/x\"]       more files whose change makes it anew\n  profile_path = \"/x.dwell\"      for level 4\n  redirect = \"replace\"            the boosted file takes the program's path\n\nThe stock program is beside it meanwhile, as .NAME.dwell-stock. It has its path again when the daemon ends or is\nkilled, when the program or one of its libraries changes, and when a boosted process crashes: then the\nconfiguration is renamed to NAME.toml.rolled-back, with the reason in it.\n\nExamples:\n  dwell boost daemon\n  dwell boost daemon --unit > /etc/systemd/system/dwell-boost.service"
+        after_help = "Each NAME.toml in the configuration folder is a program:\n  elf_path = \"/usr/bin/git\"      the program (the only key that must be there)\n  mode = \"static\"                what becomes of the C library: static or static-nolibc\n  libs = [\"libz.so.1\"]           merge only these\n  level = 1                       0 merges, 1 also makes calls direct, 2 one address per boot, 3 the loader inside\n  fixed_addresses = true          allow levels 2 and 3 for a program that takes connections\n  test = [\"--version\", \"--help\"] arguments to try it with, stock against boosted\n  watch_paths = [\"/etc/x\"]       more files whose change makes it anew\n  profile_path = \"/x.dwell\"      put together what is hot in this recording (level 1)\n  redirect = \"replace\"            the boosted file takes the program's path\n\nThe stock program is beside it meanwhile, as .NAME.dwell-stock. It has its path again when the daemon ends or is\nkilled, when the program or one of its libraries changes, and when a boosted process crashes: then the\nconfiguration is renamed to NAME.toml.rolled-back, with the reason in it.\n\nExamples:\n  dwell boost daemon\n  dwell boost daemon --unit > /etc/systemd/system/dwell-boost.service"
     )]
     Daemon(DaemonArgs),
     /// Have the daemon boost a program; adds a configuration where there is none.
@@ -67,6 +67,10 @@ pub struct How {
     /// Merge only these libraries, by the names under which they are needed (libz.so.1). Default: all that can be.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub libs: Vec<String>,
+    /// A recording of the program at work (dwell record): functions that are hot in it are put together. From
+    /// level 1 on.
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<PathBuf>,
     /// Arguments to try it with, stock against boosted, separated by spaces; may be given several times.
     /// Default: --version and --help.
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
@@ -94,6 +98,10 @@ impl How {
             self.level < 3 || self.mode == Mode::Static,
             "--level {} puts the loader into the file, and the C library belongs to it: use --mode static, or --level 2",
             self.level
+        );
+        anyhow::ensure!(
+            self.profile.is_none() || self.level >= 1,
+            "hot functions are put together from level 1 on: use --level 1 with --profile"
         );
         Ok(())
     }

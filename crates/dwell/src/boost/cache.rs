@@ -62,6 +62,7 @@ fn renew(folder: &Path, stock: &Path, how: &How) -> anyhow::Result<Made> {
         Stamp::of(Path::new(LOADER_CACHE)),
         Stamp::of(&own),
     ];
+    files.extend(how.profile.iter().map(|profile| Stamp::of(profile)));
     let before = std::time::SystemTime::now();
     let subject = Subject::read(stock.as_os_str(), how);
     if let Ok(subject) = &subject {
@@ -150,6 +151,7 @@ fn key(stock: &Path, how: &How) -> String {
         how.level,
         &how.libs,
         &how.test,
+        &how.profile,
     )
         .hash(&mut hasher);
     format!("{:016x}", hasher.finish())

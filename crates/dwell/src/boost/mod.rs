@@ -4,8 +4,10 @@ mod cache;
 mod calls;
 mod daemon;
 mod environment;
+mod hot;
 mod output;
 mod plan;
+mod profile;
 mod run;
 mod subject;
 mod trial;
@@ -50,6 +52,16 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
     let mut options = subject.options.clone();
     options.choices = choices(subject, to)?;
     let built = build(&subject.inputs, &options)?;
+    if let Some(hot) = built.hot.as_ref().filter(|h| h.time_ns == 0) {
+        anyhow::bail!(
+            "the profile has no time of {} and what is merged with it{}: record the program as it is now",
+            subject.path.display(),
+            hot.other_builds
+                .iter()
+                .map(|p| format!("; {p} was another build"))
+                .collect::<String>()
+        );
+    }
     let file = Pending::write(to, &built.bytes)?;
     let verdicts = trial::compare(&subject.path, file.path(), probes)?;
     Ok(Tried {
@@ -85,7 +97,7 @@ fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
 /// Merges a program into a file, with the C library or not, tried out with the arguments; for measuring.
 pub fn merged(
     stock: &Path,
-    (libc, level): (bool, u8),
+    (libc, level, profile): (bool, u8, Option<&Path>),
     to: &Path,
     probe: &str,
 ) -> anyhow::Result<()> {
@@ -97,6 +109,7 @@ pub fn merged(
         },
         level,
         libs: Vec::new(),
+        profile: profile.map(Path::to_owned),
         test: vec![probe.to_owned()],
     };
     let subject = Subject::read(stock.as_os_str(), &how)?;
@@ -127,6 +140,7 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
             "direct": built.direct.as_ref().map(calls::calls_json),
             "bound": built.bound,
             "remembered": built.remembered.map(|(of, all)| serde_json::json!({ "of": all, "answered": of })),
+            "hot": built.hot.as_ref().map(hot::hot_json),
             "tried": plan::verdicts_json(&tried.verdicts),
         });
         writeln!(to, "{}", serde_json::to_string_pretty(&answer)?)?;
@@ -162,6 +176,9 @@ fn build_command(args: &BuildArgs) -> anyhow::Result<ExitCode> {
                 to,
                 "{bound} functions that libc chooses for the processor (IFUNC) are bound; each start compares"
             )?;
+        }
+        if let Some(hot) = &built.hot {
+            writeln!(to, "hot: {}", hot::hot_text(hot))?;
         }
     }
     Ok(ExitCode::SUCCESS)

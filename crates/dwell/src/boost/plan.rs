@@ -1,6 +1,7 @@
 //! `dwell boost plan`: what boosting would do to a program, and what it would gain.
 use super::arguments::PlanArgs;
 use super::calls::{calls_json, calls_text};
+use super::hot::{hot_json, hot_text};
 use super::subject::Subject;
 use super::trial::{self, Probe, Times, Verdict};
 use super::{Tried, make};
@@ -112,9 +113,12 @@ impl Answer {
                 ),
             ),
             (
-                "hot functions together (level 4)",
-                false,
-                format!("{} functions", self.tried.built.call_frames),
+                "hot functions together",
+                true,
+                self.tried.built.hot.as_ref().map_or_else(
+                    || "needs a recording of the program at work (--profile)".into(),
+                    hot_text,
+                ),
             ),
         ]
     }
@@ -189,6 +193,7 @@ impl Answer {
             "plt_slots_inside": plan.plt_slots_inside,
             "techniques": techniques.collect::<Vec<_>>(),
             "direct": built.direct.as_ref().map(calls_json),
+            "hot": built.hot.as_ref().map(hot_json),
             "tried": verdicts_json(&self.tried.verdicts),
             "measured": {
                 "args": self.timed.text(),

@@ -1,5 +1,6 @@
 //! The program that is to be boosted, with all its libraries, as they are on disk.
 use super::arguments::{How, Mode};
+use super::profile;
 use anyhow::Context;
 use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect};
 use std::collections::BTreeSet;
@@ -43,6 +44,7 @@ impl Subject {
             keep: checked,
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
+            profile: how.profile.as_deref().map(profile::profile).transpose()?,
             fixed: if how.level >= 2 {
                 Some(random_address()?)
             } else {

@@ -7,11 +7,11 @@
 //! What is taken for an instruction: what is met when a function, as call frame information gives its
 //! bounds, is decoded from its first byte to its last. What is taken for a filled place: one that a
 //! `GLOB_DAT` or `JUMP_SLOT` relocation names, which only linkers make and nobody else writes to.
-mod code;
+pub(crate) mod code;
 pub(crate) mod functions;
 mod verify;
 
-pub(crate) use verify::verify;
+pub(crate) use verify::{module_of, verify};
 
 use super::image::{Image, W, X};
 use crate::Refusal;
@@ -107,6 +107,14 @@ impl Direct {
             let range = |site: &Site| site.at..site.at + site.bytes.len() as u64;
             sites.iter().map(range)
         })
+    }
+
+    /// A changed instruction within a range or partly in it.
+    pub(crate) fn changed_at(&self, range: &Range<u64>) -> Option<&Site> {
+        let functions = self.sites.range(..(range.end, 0)).rev();
+        let mut near = functions.take_while(|((at, len), _)| at + len > range.start);
+        let meets = |s: &&Site| s.at < range.end && s.at + s.bytes.len() as u64 > range.start;
+        near.find_map(|(_, sites)| sites.iter().find(meets))
     }
 
     /// Changes the image.
@@ -239,6 +247,7 @@ impl Finder<'_> {
     }
 }
 
+/// Code that nobody writes to: begin and end, sorted.
 pub(crate) fn code_of(image: &Image) -> Vec<(u64, u64)> {
     let code = image.loads.iter().filter(|l| l.flags & (X | W) == X);
     let mut code: Vec<_> = code.map(|l| (l.at, l.at + l.file_size)).collect();

@@ -3,6 +3,7 @@
 use super::Direct;
 use super::code::{Form, STUB, form, reference, stub_place};
 use crate::merge::Merge;
+use crate::merge::hot::Clones;
 use crate::module::Module;
 use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ pub(crate) fn verify(
     merge: &Merge<'_, '_>,
     merged: &Module<'_>,
     direct: &Direct,
+    clones: &Clones,
 ) -> Result<(), String> {
     for (&(at, len), sites) in &direct.sites {
         let damaged = || format!("the function at {at:#x} cannot be read");
@@ -21,7 +23,11 @@ pub(crate) fn verify(
         let old = module.elf.bytes_at(stated, len as usize);
         let new = merged.elf.bytes_at(at, len as usize);
         let (old, new) = old.zip(new).ok_or_else(damaged)?;
-        let pair = Pair { merge, merged };
+        let pair = Pair {
+            merge,
+            merged,
+            clones,
+        };
         let (before, after) = (decode(old, at), decode(new, at));
         for site in sites {
             let place = site.at - at;
@@ -39,7 +45,7 @@ pub(crate) fn verify(
 }
 
 /// The module whose code is at an image address, and its base.
-fn module_of(merge: &Merge<'_, '_>, at: u64) -> Option<(usize, u64)> {
+pub(crate) fn module_of(merge: &Merge<'_, '_>, at: u64) -> Option<(usize, u64)> {
     merge.layout.merged().find(|&(index, base)| {
         let module = &merge.closure.modules[index];
         (module.start() + base..module.end() + base).contains(&at)
@@ -56,6 +62,7 @@ fn decode(bytes: &[u8], at: u64) -> BTreeMap<u64, Instruction> {
 struct Pair<'a, 'data> {
     merge: &'a Merge<'a, 'data>,
     merged: &'a Module<'data>,
+    clones: &'a Clones,
 }
 
 impl Pair<'_, '_> {
@@ -101,6 +108,8 @@ impl Pair<'_, '_> {
 
     /// Whether a jump through the place arrives at the target, perhaps by stubs.
     fn leads(&self, place: u64, target: u64) -> bool {
+        // Whether it arrives at a function or at its copy is the same.
+        let target = self.clones.original_of(target);
         let mut at = self.merged.word(place);
         for _ in 0..super::MAX_HOPS {
             match self.stub(at) {

@@ -47,7 +47,8 @@ pub fn stage(dirs: &Dirs, config: Config) -> Staged {
         Stamp::of(Path::new(LOADER_CACHE)),
     ];
     inputs.push(Stamp::of(Path::new("/etc/ld.so.preload")));
-    inputs.extend(config.watch_paths.iter().map(|p| Stamp::of(p)));
+    let watched = config.watch_paths.iter().chain(&config.profile_path);
+    inputs.extend(watched.map(|p| Stamp::of(p)));
     let outcome = try_to_stage(dirs, &config, &mut inputs);
     if !matches!(outcome, Ok(Outcome::Ready(_))) {
         let _ = fs::remove_file(dirs.guard(&config.name));
@@ -137,13 +138,10 @@ fn how(config: &Config) -> anyhow::Result<How> {
         },
         level: config.level,
         libs: config.libs.clone(),
+        profile: config.profile_path.clone(),
         test: config.test.clone(),
     };
     how.check()?;
-    anyhow::ensure!(
-        config.profile_path.is_none(),
-        "profile_path is for level 4, which is not built yet: leave it out"
-    );
     Ok(how)
 }
 
