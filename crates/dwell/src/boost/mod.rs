@@ -97,7 +97,7 @@ fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
 /// Merges a program into a file, with the C library or not, tried out with the arguments; for measuring.
 pub fn merged(
     stock: &Path,
-    (libc, level, profile): (bool, u8, Option<&Path>),
+    (libc, level): (bool, u8),
     to: &Path,
     probe: &str,
 ) -> anyhow::Result<()> {
@@ -109,7 +109,7 @@ pub fn merged(
         },
         level,
         libs: Vec::new(),
-        profile: profile.map(Path::to_owned),
+        profile: None,
         test: vec![probe.to_owned()],
     };
     let subject = Subject::read(stock.as_os_str(), &how)?;

@@ -90,7 +90,7 @@ fn measure(case: &Case, rounds: usize) -> Result<Row> {
         let folder = scratch.path().join(number.to_string());
         std::fs::create_dir(&folder)?;
         let file = folder.join(stock.file_name().context("a program has a name")?);
-        merged(&stock, (way.libc, way.level, None), &file, case.probe)?;
+        merged(&stock, (way.libc, way.level), &file, case.probe)?;
         variants.push(Variant {
             way: Some(way),
             file,
