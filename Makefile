@@ -18,6 +18,7 @@ help:
 	@echo "make build         target/release/dwell and the test programs"
 	@echo "make lint          formatting, clippy, dependencies"
 	@echo "make bench         what dwell costs, next to other profilers"
+	@echo "make suites        bash's, coreutils' and others' own test suites, stock against boosted"
 	@echo "make fuzz          each parser under the fuzzer, 60 s each"
 	@echo "make install-deps  what the above need, where it is missing"
 	@echo "make clean"
@@ -55,6 +56,9 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	tools/check-dependencies.sh
 
+suites: install-deps build
+	tools/suites.py --dwell $(DWELL) --folder $(TARGET)/suites
+
 bench: install-deps build
 	$(SUDO) $(DWELL) bench --peers --programs $(PROGRAMS) --json $(TARGET)/bench.json
 
@@ -67,4 +71,4 @@ clean:
 
 # install-deps must be through before anything compiles.
 .NOTPARALLEL:
-.PHONY: help install-deps install-build-deps build programs demo test lint bench fuzz clean
+.PHONY: help install-deps install-build-deps build programs demo test lint bench suites fuzz clean
