@@ -58,7 +58,7 @@ pub enum Command {
     Locks(LocksArgs),
     /// Print what memory cost: page faults, clearing, unmapping, by the stacks that caused it.
     #[command(
-        after_help = "Counts are exact, times are sampled and scaled to the exact time on a CPU; what is modelled or attributed\nsays so.\n\nExamples:\n  dwell memory -- python3 report.py\n  dwell record --memory -p $(pidof redis-server) --duration 10s -o redis.dwell && dwell memory redis.dwell\n  dwell memory --json redis.dwell | jq '.components'"
+        after_help = "Counts are exact. Times are sampled, and scaled to the exact time on a CPU. What is modelled\nor attributed says so.\n\nExamples:\n  dwell memory -- python3 report.py\n  dwell record --memory -p $(pidof redis-server) --duration 10s -o redis.dwell\n  dwell memory redis.dwell\n  dwell memory --json redis.dwell | jq '.components'"
     )]
     Memory(MemoryArgs),
     /// Write a recording in another tool's format.

@@ -144,7 +144,7 @@ fn refuses_by_name() {
     let with = |more: &[&str]| refused(&[&build[..], more].concat());
     let one = with(&["--mode", "static", "--libs", "libsay.so"]);
     assert!(one.contains("use --mode static-nolibc"), "{one}");
-    assert!(with(&["--level", "4"]).contains("--level 4 is not built yet"));
+    assert!(with(&["--level", "4"]).contains("give it by --profile"));
     assert!(with(&["--level", "3"]).contains("use --mode static"));
     assert!(with(&["--libs", "libz.so.1"]).contains("libsay.so"));
     // What tells the files apart is seen before the merged one gets its name.

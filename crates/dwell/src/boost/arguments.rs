@@ -32,7 +32,7 @@ pub enum Action {
     Run(RunArgs),
     /// Keep programs boosted in their own places, watch them, and take it back when something is wrong.
     #[command(
-        after_help = "Each NAME.toml in the configuration folder is a program:\n  elf_path = \"/usr/bin/git\"      the program (the only key that must be there)\n  mode = \"static\"                what becomes of the C library: static or static-nolibc\n  libs = [\"libz.so.1\"]           merge only these\n  level = 1                       0 merges, 1 also makes calls direct, 2 one address per boot, 3 the loader inside\n  fixed_addresses = true          allow levels 2 and 3 for a program that takes connections\n  test = [\"--version\", \"--help\"] arguments to try it with, stock against boosted\n  watch_paths = [\"/etc/x\"]       more files whose change makes it anew\n  profile_path = \"/x.dwell\"      put together what is hot in this recording (level 1)\n  redirect = \"replace\"            the boosted file takes the program's path\n\nThe stock program is beside it meanwhile, as .NAME.dwell-stock. It has its path again when the daemon ends or is\nkilled, when the program or one of its libraries changes, and when a boosted process crashes: then the\nconfiguration is renamed to NAME.toml.rolled-back, with the reason in it.\n\nExamples:\n  dwell boost daemon\n  dwell boost daemon --unit > /etc/systemd/system/dwell-boost.service"
+        after_help = "Each NAME.toml in the configuration folder is a program:\n  elf_path = \"/usr/bin/git\"      the program (the only key that must be there)\n  mode = \"static\"                what becomes of the C library: static or static-nolibc\n  libs = [\"libz.so.1\"]           merge only these\n  level = 1                       0 merges, 1 also makes calls direct, 2 one address per boot, 3 the loader inside,\n                                  4 hot functions together, by profile_path\n  fixed_addresses = true          allow levels 2 and 3 for a program that takes connections\n  test = [\"--version\", \"--help\"] arguments to try it with, stock against boosted\n  watch_paths = [\"/etc/x\"]       more files whose change makes it anew\n  profile_path = \"/x.dwell\"      put together what is hot in this recording (from level 1 on)\n  redirect = \"replace\"            the boosted file takes the program's path\n\nThe stock program is beside it meanwhile, as .NAME.dwell-stock. It has its path again when the daemon ends or is\nkilled, when the program or one of its libraries changes, and when a boosted process crashes: then the\nconfiguration is renamed to NAME.toml.rolled-back, with the reason in it.\n\nExamples:\n  dwell boost daemon\n  dwell boost daemon --unit > /etc/systemd/system/dwell-boost.service"
     )]
     Daemon(DaemonArgs),
     /// Have the daemon boost a program; adds a configuration where there is none.
@@ -61,7 +61,7 @@ pub struct How {
     #[arg(long, value_enum, default_value_t = Mode::StaticNolibc)]
     pub mode: Mode,
     /// How far to go: 0 merges, 1 also makes calls between merged files direct, 2 gives it one address per
-    /// boot, 3 the loader in the file, with the processor's answers, 4 moves hot functions together.
+    /// boot, 3 puts the loader into the file, with the processor's answers, 4 puts hot functions together (--profile).
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub level: u8,
     /// Merge only these libraries, by the names under which they are needed (libz.so.1). Default: all that can be.
@@ -87,12 +87,12 @@ pub enum Mode {
 }
 
 impl How {
-    /// Refuses what cannot be built yet; never makes something else instead.
+    /// Refuses what does not go together; never makes something else instead.
     pub fn check(&self) -> anyhow::Result<()> {
         anyhow::ensure!(
-            self.level <= 3,
-            "--level {} is not built yet: use --level 3",
-            self.level
+            self.level < 4 || self.profile.is_some(),
+            "--level 4 puts hot functions together, and a recording of the program at work says which they are: \
+             give it by --profile X.dwell, or use --level 3"
         );
         anyhow::ensure!(
             self.level < 3 || self.mode == Mode::Static,
