@@ -53,6 +53,13 @@ impl Made {
         assert!(status.expect("gcc runs").success(), "gcc {args:?}");
     }
 
+    /// The merged program, without a variable that cargo sets: under it the stock one would run.
+    fn merged(&self, argument: &str) -> Command {
+        let mut command = Command::new(self.path("merged"));
+        command.arg(argument).env_remove("LD_LIBRARY_PATH");
+        command
+    }
+
     /// `dwell boost` with a cache of its own.
     fn boost(&self, args: &[&str]) -> Command {
         let mut command = bare_dwell();
@@ -89,7 +96,7 @@ fn builds_a_program_that_needs_its_library_no_more() {
     assert_eq!(answer["merged"], serde_json::json!(["libsay.so"]));
     assert_eq!(answer["tried"][0]["verdict"], "same");
     fs::remove_file(made.path("libsay.so")).expect("removed");
-    let output = run(Command::new(made.path("merged")).arg("x"));
+    let output = run(&mut made.merged("x"));
     assert_eq!(
         (out(&output).as_str(), output.status.code()),
         ("x 1\n", Some(3))
@@ -106,7 +113,7 @@ fn calls_are_direct_at_level_1() {
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     let calls = &answer["direct"]["calls"];
     assert!(calls["direct"].as_u64() >= Some(1), "{calls}");
-    let output = run(Command::new(made.path("merged")).arg("x"));
+    let output = run(&mut made.merged("x"));
     assert_eq!(
         (out(&output).as_str(), output.status.code()),
         ("x 1\n", Some(3))
@@ -122,9 +129,9 @@ fn plans_with_measured_times() {
     assert!(output.status.success(), "{}", err(&output));
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     assert_eq!(answer["libraries"][0]["merged"], true);
-    assert_eq!(answer["techniques"][1]["built"], true);
-    assert_eq!(answer["techniques"][3]["built"], true);
-    assert_eq!(answer["techniques"][4]["built"], false);
+    let techniques = answer["techniques"].as_array().expect("techniques");
+    assert_eq!(techniques.len(), 5);
+    assert!(techniques.iter().all(|t| t["applies_to"].is_string()));
     let ratio = answer["measured"]["ratio"].as_f64().expect("a ratio");
     assert!(ratio > 0.05 && ratio < 20.0, "{ratio}");
     let text = run(&mut made.boost(&["plan", "./prog"]));
@@ -215,7 +222,7 @@ fn a_half_written_file_is_never_visible() {
     let made = Made::new();
     let merged = made.path("merged");
     let whole = |path: &Path| {
-        let output = run(Command::new(path).arg("x"));
+        let output = run(Command::new(path).arg("x").env_remove("LD_LIBRARY_PATH"));
         assert_eq!(
             (out(&output).as_str(), output.status.code()),
             ("x 1\n", Some(3))

@@ -70,8 +70,8 @@ fn examine(args: &PlanArgs) -> anyhow::Result<Answer> {
     })
 }
 
-/// A technique: its name, whether it is built, and what it would apply to.
-type Technique = (&'static str, bool, String);
+/// A technique: its name, and what it would apply to.
+type Technique = (&'static str, String);
 
 impl Answer {
     fn techniques(&self) -> Vec<Technique> {
@@ -80,12 +80,10 @@ impl Answer {
         vec![
             (
                 "merge (level 0)",
-                true,
                 format!("one file instead of {}", merged + 1),
             ),
             (
                 "direct calls (level 1)",
-                true,
                 self.tried.built.direct.as_ref().map_or_else(
                     || {
                         format!(
@@ -98,7 +96,6 @@ impl Answer {
             ),
             (
                 "one address per boot (level 2)",
-                true,
                 match self.tried.built.relative {
                     0 => "no relative relocation is left".into(),
                     left => format!("{left} relative relocations"),
@@ -106,15 +103,13 @@ impl Answer {
             ),
             (
                 "remembered processor (level 3)",
-                true,
                 self.tried.built.remembered.map_or_else(
                     || "glibc's questions to the processor".into(),
                     |(of, all)| format!("{of} of {all} places that ask the processor"),
                 ),
             ),
             (
-                "hot functions together",
-                true,
+                "hot functions together (level 4)",
                 self.tried.built.hot.as_ref().map_or_else(
                     || "needs a recording of the program at work (--profile)".into(),
                     hot_text,
@@ -147,9 +142,8 @@ impl Answer {
             built.relative, built.symbolic, plan.lookups, plan.lookups_left
         )?;
         writeln!(to)?;
-        for (name, there, what) in self.techniques() {
-            let state = if there { "" } else { " (not built yet)" };
-            writeln!(to, "  {name:<34} {what}{state}")?;
+        for (name, what) in self.techniques() {
+            writeln!(to, "  {name:<34} {what}")?;
         }
         let t = &self.times;
         writeln!(
@@ -177,7 +171,7 @@ impl Answer {
         let techniques = self.techniques();
         let techniques = techniques
             .iter()
-            .map(|(name, built, what)| json!({ "name": name, "built": built, "applies_to": what }));
+            .map(|(name, what)| json!({ "name": name, "applies_to": what }));
         let counts = plan.relocations.iter();
         let relocations = counts.map(|r| (r.kind.clone(), json!(r.count)));
         let (built, times) = (&self.tried.built, &self.times);
