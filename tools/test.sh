@@ -82,7 +82,7 @@ end_to_end() {
 }
 
 step "unit and integration tests"
-cargo test --workspace --locked
+cargo test --workspace --locked --no-fail-fast
 
 step "end-to-end tests"
 if [ "$(id -u)" = 0 ]; then

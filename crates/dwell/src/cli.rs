@@ -112,7 +112,7 @@ pub struct RecordArgs {
     /// End after this long: 10s, 500ms, 2m.
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// Stacks per second of each thread's time, on and off the processor. Default: 99, with --memory 250.
+    /// Stacks per second of each thread's time, on and off the processor. Default: 99, or 250 with --memory.
     #[arg(short = 'F', long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub frequency: Option<u32>,
     /// Where to write the recording (a folder). Default: NAME.dwell, after what is recorded.

@@ -10,10 +10,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 10] = [
+const COMMANDS: [&str; 11] = [
     "record",
     "report",
     "locks",
+    "memory",
     "export",
     "top",
     "functions",
