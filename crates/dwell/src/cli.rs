@@ -139,21 +139,10 @@ pub struct RecordArgs {
 }
 
 impl RecordArgs {
-    /// Records a command with its ledger of memory.
+    /// Records a command with its ledger of memory, all else as `dwell --memory -- COMMAND` does.
     pub fn memory_of(cmd: Vec<OsString>) -> RecordArgs {
-        RecordArgs {
-            pid: Vec::new(),
-            all: false,
-            cgroup: None,
-            duration: None,
-            frequency: None,
-            output: None,
-            clock: ClockChoice::Tick,
-            buffer: 16384,
-            locks: false,
-            memory: true,
-            cmd,
-        }
+        let options = ["dwell", "--memory", "--"].map(OsString::from);
+        Cli::parse_from(options.into_iter().chain(cmd)).run
     }
 }
 

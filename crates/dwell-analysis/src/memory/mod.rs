@@ -221,19 +221,24 @@ fn user_part<'p>(analysis: &Analysis<'_>, path: &'p [FunctionId]) -> &'p [Functi
 
 /// Samples that lie in the kernel's work for memory.
 fn samples(analysis: &Analysis<'_>, callers: &Callers<'_>) -> u64 {
+    let mut of_stacks: FxHashMap<(usize, Option<usize>), u64> = FxHashMap::default();
     let samples = analysis.tables.samples.iter();
-    let in_memory = samples.filter(|s| s.state == RUNNING).filter(|sample| {
-        let stack = analysis.index.stack(sample.stack);
-        let thread = analysis.index.thread(sample.thread);
-        let process = thread.map(|t| analysis.tables.threads[t].process);
-        let process = process.and_then(|id| analysis.index.process(id));
-        stack.is_some_and(|stack| {
-            let path = analysis.names.path_of(StackRef::Taken(stack as u32));
-            let path = analysis.names.path(path);
-            matches!(work_of(analysis, path, process, callers), Work::Memory(_))
-        })
-    });
-    in_memory.count() as u64
+    for sample in samples.filter(|s| s.state == RUNNING) {
+        if let Some(stack) = analysis.index.stack(sample.stack) {
+            let thread = analysis.index.thread(sample.thread);
+            let process = thread.map(|t| analysis.tables.threads[t].process);
+            let process = process.and_then(|id| analysis.index.process(id));
+            *of_stacks.entry((stack, process)).or_default() += 1;
+        }
+    }
+    let in_memory = |stack: usize, process| {
+        let path = analysis.names.path_of(StackRef::Taken(stack as u32));
+        let path = analysis.names.path(path);
+        matches!(work_of(analysis, path, process, callers), Work::Memory(_))
+    };
+    let counted = of_stacks.into_iter();
+    let in_memory = counted.filter(|((stack, process), _)| in_memory(*stack, *process));
+    in_memory.map(|(_, n)| n).sum()
 }
 
 /// Divides the exact sums of a place among its stacks.

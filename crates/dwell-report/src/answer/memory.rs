@@ -1,14 +1,146 @@
 //! From the ledger of memory to what a person is told.
 use super::build::{frame, recording};
-use super::{
-    Frame, KernelThread, Machine, MemoryAnswer, MemoryCall, MemoryComponent, MemoryCounts,
-    MemoryStack,
-};
+use super::{Frame, Recording};
 use dwell_analysis::Analysis;
 use dwell_analysis::memory::{self, Component, Ledger, PAGE_BYTES, StackCost, Sums};
 use dwell_recording::Tables;
+use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// What a person is told about memory (`dwell record --memory`). Times are of threads on a processor, by samples scaled to
+/// the exact running time, unless they say otherwise; counts are exact; pages are of 4 KiB.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryAnswer {
+    /// What was recorded.
+    pub recording: Recording,
+    /// Exact time on a processor, ns: the next three together.
+    pub running_ns: u64,
+    /// Of it, in programs.
+    pub program_ns: u64,
+    /// In the kernel, for memory.
+    pub memory_ns: u64,
+    /// In the kernel, for anything else.
+    pub other_kernel_ns: u64,
+    /// Samples that `memory_ns` and its components rest on.
+    pub memory_samples: u64,
+    /// What `memory_ns` divides into, the largest first.
+    pub components: Vec<MemoryComponent>,
+    /// Exact counts.
+    pub counts: MemoryCounts,
+    /// Exact: system calls about memory, the most costly first.
+    pub calls: Vec<MemoryCall>,
+    /// Exact: bytes of fresh pages that were cleared.
+    pub zeroed_bytes: u64,
+    /// These over the time that clearing took, GB/s; none where no sample met it.
+    pub zeroed_gb_per_cpu_second: Option<f64>,
+    /// Modelled: the time that clearing takes if all pages are in a cache, ns.
+    pub clearing_modelled_cached_ns: u64,
+    /// Modelled: the same if none is.
+    pub clearing_modelled_uncached_ns: u64,
+    /// The machine.
+    pub machine: Machine,
+    /// Threads of the kernel that work for memory.
+    pub kernel_threads: Vec<KernelThread>,
+    /// User stacks, the most costly first.
+    pub stacks: Vec<MemoryStack>,
+}
+
+/// A part of the kernel's work for memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryComponent {
+    /// What it is.
+    pub name: String,
+    /// Time, ns.
+    pub time_ns: u64,
+}
+
+/// System calls of one kind about memory. Exact.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryCall {
+    /// The call.
+    pub name: String,
+    /// How many returned.
+    pub calls: u64,
+    /// Time in them on a processor by the clock, ns.
+    pub time_ns: u64,
+}
+
+/// Exact counts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryCounts {
+    /// Page faults without storage, as the kernel counts them.
+    pub minor_faults: u64,
+    /// Page faults that waited for storage.
+    pub major_faults: u64,
+    /// Both by kind: `anonymous`, `copied`, `file`, `stack`, `huge`, `populated`, `other`.
+    pub faults_by_kind: BTreeMap<String, u64>,
+    /// Pages allocated.
+    pub allocated_pages: u64,
+    /// Pages freed.
+    pub freed_pages: u64,
+    /// Of those allocated, cleared one by one.
+    pub zeroed_pages: u64,
+    /// Of those allocated, cleared as parts of huge ones.
+    pub zeroed_huge_pages: u64,
+    /// System calls about memory.
+    pub calls: u64,
+    /// Time in them on a processor by the clock, ns.
+    pub calls_ns: u64,
+    /// TLB shootdowns that were asked for.
+    pub shootdowns: u64,
+    /// Times that another processor obeyed.
+    pub remote_flushes: u64,
+    /// Time of the other processors in that, by the clock, ns; in no other time here.
+    pub remote_ns: u64,
+    /// Waits for the address space's lock.
+    pub mmap_lock_waits: u64,
+    /// Their time by the clock, ns.
+    pub mmap_lock_wait_ns: u64,
+    /// Waits for spin locks of the kernel.
+    pub spin_lock_waits: u64,
+    /// Their time by the clock, ns.
+    pub spin_lock_wait_ns: u64,
+}
+
+/// What the machine can do, and did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Clearing pages that are in a cache, measured when the recording began, GB/s.
+    pub clears_cached_gb_per_s: f64,
+    /// The same for pages that are in none.
+    pub clears_uncached_gb_per_s: f64,
+    /// Pages that all of the machine allocated.
+    pub allocated_pages: u64,
+    /// Pages that it freed.
+    pub freed_pages: u64,
+}
+
+/// A thread of the kernel that works for memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct KernelThread {
+    /// Its name.
+    pub name: String,
+    /// Its time on a processor in the window, ns.
+    pub cpu_ns: u64,
+    /// Attributed: the part in proportion to the recorded processes' share of the pages allocated.
+    pub attributed_ns: u64,
+}
+
+/// What a user stack cost.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryStack {
+    /// Short name of the process.
+    pub process: String,
+    /// Time, ns.
+    pub time_ns: u64,
+    /// What it divides into.
+    pub components: Vec<MemoryComponent>,
+    /// Exact counts.
+    pub counts: MemoryCounts,
+    /// The stack, innermost first.
+    pub frames: Vec<Frame>,
+}
 
 impl MemoryAnswer {
     /// The answer of a recording; none unless it has a ledger of memory.

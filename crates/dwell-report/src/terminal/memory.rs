@@ -5,9 +5,9 @@ use super::{Style, header};
 use crate::answer::{MemoryAnswer, MemoryCounts, MemoryStack};
 use crate::human;
 use dwell_analysis::State;
+use dwell_analysis::memory::PAGE_BYTES;
 use unicode_width::UnicodeWidthStr;
 
-const PAGE_BYTES: u64 = 4096;
 /// Stacks in the report of everything.
 const REPORTED: usize = 5;
 const INDENT: usize = 19;
