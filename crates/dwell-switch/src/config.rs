@@ -1,5 +1,5 @@
 //! One TOML file per program: what is to be boosted, and how.
-use crate::journal::write_whole;
+use crate::journal::{there, write_whole};
 use serde::Deserialize;
 use std::fs;
 use std::io;
@@ -203,10 +203,11 @@ impl Reader<'_> {
 /// All configurations of a folder, in the order of their names, each read or refused. A folder that is not there is
 /// empty.
 pub fn configs(folder: &Path) -> io::Result<Vec<Result<Config, ConfigError>>> {
-    Ok(files(folder, ".toml")?
-        .iter()
-        .map(|file| Config::read(file))
-        .collect())
+    let files = files(folder, ".toml")?;
+    let configs = files.iter().map(|file| (file, Config::read(file)));
+    // One that was set aside meanwhile is none.
+    let current = configs.filter(|(file, config)| config.is_ok() || file.exists());
+    Ok(current.map(|(_, config)| config).collect())
 }
 
 fn files(folder: &Path, end: &str) -> io::Result<Vec<PathBuf>> {
@@ -244,17 +245,21 @@ pub struct RolledBack {
 /// All configurations that were set aside.
 pub fn rolled_back(folder: &Path) -> io::Result<Vec<RolledBack>> {
     let files = files(folder, &format!(".toml.{ROLLED_BACK}"))?;
-    files.into_iter().map(read_rolled_back).collect()
+    let read = |file| read_rolled_back(file).transpose();
+    files.into_iter().filter_map(read).collect()
 }
 
-fn read_rolled_back(file: PathBuf) -> io::Result<RolledBack> {
-    let text = fs::read_to_string(&file)?;
+/// None when it was put back meanwhile.
+fn read_rolled_back(file: PathBuf) -> io::Result<Option<RolledBack>> {
+    let Some(text) = there(fs::read_to_string(&file))? else {
+        return Ok(None);
+    };
     let original = file.with_extension("");
     let after = |start: &str| -> Vec<String> {
         let lines = text.lines().filter_map(|l| l.strip_prefix(start));
         lines.map(str::to_owned).collect()
     };
-    Ok(RolledBack {
+    Ok(Some(RolledBack {
         config: Config::parse(&original, &text).ok(),
         name: original
             .file_stem()
@@ -264,7 +269,7 @@ fn read_rolled_back(file: PathBuf) -> io::Result<RolledBack> {
         reasons: after(REASON),
         build_id: after(BUILD_ID).pop(),
         file,
-    })
+    }))
 }
 
 /// Sets a configuration aside: it is not applied again, also not after a reboot, unless the build id is another or
@@ -400,6 +405,30 @@ mod tests {
         put_back(&aside[0]).expect("put back");
         assert_eq!(fs::read_to_string(&file).expect("there"), before);
         assert_eq!(names(configs(&folder).expect("read")), ["git", "opt-git"]);
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    /// The daemon reads them while somebody takes programs back and allows them again.
+    #[test]
+    fn configurations_are_read_while_they_are_set_aside() {
+        let folder = std::env::temp_dir().join(format!("dwell-asides-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let file = add(&folder, Path::new("/usr/bin/git")).expect("written");
+        let busy = std::thread::spawn({
+            let folder = folder.clone();
+            move || {
+                for _ in 0..300 {
+                    set_aside(&file, &[], None).expect("set aside");
+                    put_back(&rolled_back(&folder).expect("read")[0]).expect("put back");
+                }
+            }
+        });
+        while !busy.is_finished() {
+            rolled_back(&folder).expect("read");
+            let read = configs(&folder).expect("read");
+            assert!(read.iter().all(Result::is_ok), "{read:?}");
+        }
+        busy.join().expect("done");
         fs::remove_dir_all(&folder).expect("removed");
     }
 }

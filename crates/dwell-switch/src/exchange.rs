@@ -366,4 +366,25 @@ mod tests {
         drop(first);
         assert!(crate::Instance::take(&case.dirs).expect("io").is_ok());
     }
+
+    /// Who takes a program back looks at the records while the daemon removes them.
+    #[test]
+    fn records_are_read_while_others_come_and_go() {
+        let case = Case::new("busy");
+        let journal = case.dirs.journal();
+        let busy = std::thread::spawn({
+            let (journal, record) = (journal.clone(), case.record.clone());
+            move || {
+                for _ in 0..300 {
+                    journal.write(&record).expect("written");
+                    journal.remove(&record.name).expect("removed");
+                }
+            }
+        });
+        while !busy.is_finished() {
+            assert!(journal.records().expect("read").len() <= 1);
+        }
+        busy.join().expect("done");
+        fs::remove_dir_all(&case.folder).expect("removed");
+    }
 }

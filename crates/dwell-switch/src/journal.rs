@@ -102,7 +102,10 @@ impl Journal {
         for entry in entries {
             let path = entry?.path();
             if path.extension().is_some_and(|e| e == "json") {
-                records.push(serde_json::from_slice(&fs::read(&path)?)?);
+                // One that was taken back since the folder was listed is none.
+                if let Some(bytes) = there(fs::read(&path))? {
+                    records.push(serde_json::from_slice(&bytes)?);
+                }
             }
         }
         records.sort_by(|a: &Record, b: &Record| a.name.cmp(&b.name));
@@ -111,6 +114,14 @@ impl Journal {
 
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
+    }
+}
+
+/// What was read; none where there is no such file.
+pub(crate) fn there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
     }
 }
 
