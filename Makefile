@@ -19,6 +19,7 @@ help:
 	@echo "make lint          formatting, clippy, dependencies"
 	@echo "make bench         what dwell costs, next to other profilers"
 	@echo "make suites        bash's, coreutils' and others' own test suites, stock against boosted"
+	@echo "make boost-demo    the shell and its tools boosted by the daemon, measured, broken on purpose, taken back"
 	@echo "make fuzz          each parser under the fuzzer, 60 s each"
 	@echo "make install-deps  what the above need, where it is missing"
 	@echo "make clean"
@@ -56,6 +57,9 @@ lint:
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	tools/check-dependencies.sh
 
+boost-demo: install-deps build
+	$(SUDO) tools/boost-demo.py --dwell $(DWELL)
+
 suites: install-deps build
 	tools/suites.py --dwell $(DWELL) --folder $(TARGET)/suites
 
@@ -71,4 +75,4 @@ clean:
 
 # install-deps must be through before anything compiles.
 .NOTPARALLEL:
-.PHONY: help install-deps install-build-deps build programs demo test lint bench suites fuzz clean
+.PHONY: help install-deps install-build-deps build programs demo test lint bench suites boost-demo fuzz clean

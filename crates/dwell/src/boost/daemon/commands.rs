@@ -2,7 +2,7 @@
 use super::super::subject::find;
 use super::arguments::{DirArgs, SwitchArgs};
 use super::need_root;
-use super::staging::seconds_now;
+use super::staging::now;
 use super::status::{Answer, State, answer};
 use super::watchdog::restore_all;
 use anyhow::Context;
@@ -104,10 +104,7 @@ pub fn rollback(args: &SwitchArgs) -> anyhow::Result<ExitCode> {
             }
         };
         if is(&name, config.as_ref().ok().map(|c| &*c.elf_path)) {
-            let reason = format!(
-                "{} s after 1970: by hand (dwell boost rollback)",
-                seconds_now()
-            );
+            let reason = format!("{}: by hand (dwell boost rollback)", now());
             set_aside(file, &[reason], None)?;
             names.push(name);
         }

@@ -1,5 +1,5 @@
 //! What the daemon knows of each program, and what comes next for it.
-use super::staging::{Outcome, Staged, real_path, seconds_now};
+use super::staging::{Outcome, Staged, now, real_path};
 use super::watchdog::restore_all;
 use super::worker::{Done, Job, Worker, inputs_of};
 use dwell_collector::Crash;
@@ -396,7 +396,7 @@ fn stamps_of(config: &Config) -> Vec<Stamp> {
 }
 
 fn aside(file: &Path, reason: String, id: &str) {
-    let when = format!("{} s after 1970: {reason}", seconds_now());
+    let when = format!("{}: {reason}", now());
     if let Err(error) = set_aside(file, &[when], Some(id)) {
         eprintln!("dwell: {}: cannot be set aside: {error}", file.display());
     }

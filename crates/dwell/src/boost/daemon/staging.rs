@@ -220,6 +220,13 @@ pub fn seconds_now() -> u64 {
     since.unwrap_or(Duration::ZERO).as_secs()
 }
 
+/// This instant, as people and their tools write it: `2026-11-23 03:13:07 UTC`.
+pub fn now() -> String {
+    chrono::Utc::now()
+        .format("%Y-%m-%d %H:%M:%S UTC")
+        .to_string()
+}
+
 /// Files beside the inputs whose change matters: the program where links lead.
 pub fn real_path(config: &Config) -> PathBuf {
     fs::canonicalize(&config.elf_path).unwrap_or_else(|_| config.elf_path.clone())
