@@ -35,7 +35,7 @@ pub use merge::{
 };
 pub use plan::{Library, Plan, RelocationCount, plan};
 pub use profile::{Place, Profile, ProfiledModule};
-pub use selection::listener;
+pub use selection::{listener, plugin_folders};
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::CString;
@@ -67,6 +67,8 @@ pub struct Options {
     pub libs: Option<Vec<String>>,
     /// Paths of libraries that must stay, since something checks their files.
     pub keep: BTreeSet<String>,
+    /// Of the libraries of [`plugin_folders`], paths of those whose folders hold no library: others must stay.
+    pub no_plugins: BTreeSet<String>,
     /// Merge the C library, too (mode `static`); its loader stays.
     pub libc: bool,
     /// Make calls between merged modules go to their targets at once (level 1).

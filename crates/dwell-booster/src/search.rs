@@ -24,6 +24,13 @@ pub(crate) fn own_folders(chain: &[Searcher<'_>]) -> Vec<String> {
         .collect()
 }
 
+/// All folders that a module names, for itself or for what it loads.
+pub(crate) fn named_folders(path: &str, dynamic: &Dynamic) -> Vec<String> {
+    let lists = [&dynamic.runpath, &dynamic.rpath];
+    let lists = lists.into_iter().flatten();
+    lists.flat_map(|list| expand(list, path)).collect()
+}
+
 /// A list of folders with the loader's own words replaced.
 fn expand(list: &str, path: &str) -> Vec<String> {
     let folder = path.rsplit_once('/').map_or(".", |(folder, _)| folder);

@@ -1,6 +1,7 @@
 //! Which libraries are merged, and why the others stay.
 use crate::closure::Closure;
 use crate::module::Module;
+use crate::search::named_folders;
 use crate::{Inputs, Options, Refusal};
 use object::elf;
 
@@ -62,7 +63,7 @@ const KNOWN: [u32; 11] = [
 /// Refuses what cannot be done for the program; decides for each library.
 pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Verdict>, Refusal> {
     let program = &closure.modules[0];
-    check_program(closure)?;
+    check_program(closure, options)?;
     if options.libc {
         check_libc(closure)?;
     }
@@ -82,7 +83,7 @@ pub(crate) fn select(closure: &Closure<'_>, options: &Options) -> Result<Vec<Ver
     Ok(verdicts)
 }
 
-fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
+fn check_program(closure: &Closure<'_>, options: &Options) -> Result<(), Refusal> {
     let program = &closure.modules[0];
     let path = || program.path.clone();
     if program.elf.is_go() {
@@ -106,7 +107,7 @@ fn check_program(closure: &Closure<'_>) -> Result<(), Refusal> {
     if !program.elf.is_executable() {
         return Err(Refusal::Library { path: path() });
     }
-    unmergeable(closure, 0)?;
+    unmergeable(closure, 0, options)?;
     if program.elf.entry().is_none() {
         return Err(Refusal::damaged(&program.path, "it has no entry"));
     }
@@ -180,14 +181,14 @@ fn verdict(closure: &Closure<'_>, index: usize, options: &Options) -> Verdict {
     if options.keep.contains(&module.path) {
         return Verdict::Kept("its file is checked by a checksum beside it".into());
     }
-    match unmergeable(closure, index) {
+    match unmergeable(closure, index, options) {
         Ok(()) => Verdict::Merged,
         Err(refusal) => Verdict::Kept(refusal.to_string()),
     }
 }
 
 /// What forbids merging a module, the program or a library.
-fn unmergeable(closure: &Closure<'_>, index: usize) -> Result<(), Refusal> {
+fn unmergeable(closure: &Closure<'_>, index: usize, options: &Options) -> Result<(), Refusal> {
     let module = &closure.modules[index];
     let path = module.path.as_str();
     if module.dynamic.text_relocations {
@@ -200,8 +201,7 @@ fn unmergeable(closure: &Closure<'_>, index: usize) -> Result<(), Refusal> {
         return Err(Refusal::unsupported(path, "it wants an executable stack"));
     }
     let is_library = !module.elf.is_executable();
-    let searches = module.dynamic.runpath.is_some() || module.dynamic.rpath.is_some();
-    if is_library && searches && imports(module, b"dlopen") {
+    if is_library && loads_by_own_folders(module) && !options.no_plugins.contains(path) {
         let why = "it loads plugins from folders named in the library (DT_RUNPATH)";
         return Err(Refusal::unsupported(path, why));
     }
@@ -221,6 +221,22 @@ fn unmergeable(closure: &Closure<'_>, index: usize) -> Result<(), Refusal> {
         });
     }
     Ok(())
+}
+
+/// Whether it may load libraries from folders that only it names.
+fn loads_by_own_folders(module: &Module<'_>) -> bool {
+    let names = module.dynamic.runpath.is_some() || module.dynamic.rpath.is_some();
+    names && imports(module, b"dlopen")
+}
+
+/// The libraries that may load others from folders of their own, by path, with these folders.
+pub fn plugin_folders(inputs: &Inputs) -> Vec<(String, Vec<String>)> {
+    let libraries = inputs.files.iter().skip(1);
+    let parsed = libraries.filter_map(|(path, data)| Some((path, Module::parse(path, data).ok()?)));
+    let loading = parsed.filter(|(_, module)| loads_by_own_folders(module));
+    let folders =
+        loading.map(|(path, module)| (path.clone(), named_folders(path, &module.dynamic)));
+    folders.collect()
 }
 
 /// Whether the module takes a symbol from elsewhere.

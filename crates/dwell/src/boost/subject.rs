@@ -2,7 +2,9 @@
 use super::arguments::{How, Mode};
 use super::profile;
 use anyhow::Context;
-use dwell_booster::{Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect};
+use dwell_booster::{
+    Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect, plugin_folders,
+};
 use std::collections::BTreeSet;
 use std::ffi::{CString, OsStr};
 use std::fs;
@@ -42,6 +44,7 @@ impl Subject {
         let options = Options {
             libs: (!libs.is_empty()).then(|| libs.clone()),
             keep: checked,
+            no_plugins: without_plugins(&inputs),
             direct: how.level >= 1,
             libc: how.mode == Mode::Static,
             profile: how.profile.as_deref().map(profile::profile).transpose()?,
@@ -171,6 +174,18 @@ fn read_library(path: &str) -> Option<Vec<u8>> {
     // A folder or a device of that name is not what the loader would take.
     let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
     is_file.then(|| fs::read(path).ok()).flatten()
+}
+
+/// The libraries that name folders to load from, in which there is no library.
+fn without_plugins(inputs: &Inputs) -> BTreeSet<String> {
+    let holds_library = |folder: &String| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let mut names = entries.map(|e| e.file_name().to_string_lossy().into_owned());
+        names.any(|name| name.contains(".so") || name == "glibc-hwcaps")
+    };
+    let named = plugin_folders(inputs).into_iter();
+    let without = named.filter(|(_, folders)| !folders.iter().any(holds_library));
+    without.map(|(path, _)| path).collect()
 }
 
 /// Whether a library's bytes are compared with a checksum beside it, as FIPS modules' are.
