@@ -29,8 +29,10 @@ def run(command, **more):
 
 def fetch_source(package, folder):
     """Unpacks a source package of the distribution, by package lists of our own; gives its folder."""
-    found = [f for f in folder.glob("*") if f.is_dir() and f.name.startswith(package + "-")]
-    if found:
+    def unpacked():
+        # Beside it lie folders of ours, such as bash-run.
+        return [f for f in folder.iterdir() if f.is_dir() and re.match(re.escape(package) + r"-\d", f.name)]
+    if found := unpacked():
         return found[0]
     apt = folder / "apt"
     for part in ["parts", "lists/partial"]:
@@ -47,7 +49,7 @@ def fetch_source(package, folder):
     run(["apt-get", *options, "source", "--download-only", package], cwd=folder)
     archive = next(folder.glob(f"{package}_*.orig.tar.*z"))
     run(["tar", "xf", archive], cwd=folder)
-    return next(f for f in folder.glob(package + "-*") if f.is_dir())
+    return unpacked()[0]
 
 
 class Bash:

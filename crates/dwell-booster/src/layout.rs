@@ -1,8 +1,8 @@
 //! Where everything goes: modules keep their inner layout, one behind the other.
 use crate::Options;
-use crate::PAGE;
 use crate::closure::Closure;
 use crate::selection::{LOADER, Verdict};
+use crate::{HUGE, PAGE};
 
 /// Addresses of the merged image. The program's stay what they are; a library's grow by its base.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,9 +49,15 @@ impl Layout {
         options: &Options,
     ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
-        let aligned = closure.modules.iter().map(|m| m.align).max();
+        // Copies of hot functions lie on a huge page of memory where they lie on one of the file.
+        let least = options.profile.as_ref().map_or(PAGE, |_| HUGE);
+        let aligned = closure
+            .modules
+            .iter()
+            .map(|m| m.align)
+            .fold(least, u64::max);
         let fixed = options.fixed.filter(|_| !program.is_fixed());
-        let own = fixed.map_or(0, |at| at.next_multiple_of(aligned.unwrap_or(PAGE)));
+        let own = fixed.map_or(0, |at| at.next_multiple_of(aligned));
         if own > MAX_ADDRESS {
             return Err("the address that it should have is beyond a program's memory");
         }

@@ -42,6 +42,8 @@ use std::ffi::CString;
 
 /// Bytes of a page on x86-64.
 const PAGE: u64 = 4096;
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
 
 /// The little-endian word at an offset, if all of it is there.
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {

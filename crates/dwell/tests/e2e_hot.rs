@@ -1,9 +1,9 @@
 //! Hot functions of a program put together by a recording that dwell made of it: the program does the same, and gdb and
 //! dwell see through the copies. Needs root, to record.
-mod shared;
+mod robust_support;
 
+use robust_support::{Ran, Scratch, bare_dwell, run};
 use serde_json::Value;
-use shared::Scratch;
 use std::fs;
 use std::process::Command;
 
@@ -21,41 +21,39 @@ const PROGRAM: &str = "#include <cstdio>\n#include <cstdlib>\n#include <stdexcep
 /// Turns that take some 0.5 s and more.
 const TURNS: &str = "3000000";
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
 /// What a command of the folder prints; `LD_LIBRARY_PATH`, which cargo sets, would have the stock program run.
-fn output(scratch: &Scratch, words: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(words[0])
+fn output(scratch: &Scratch, words: &[&str]) -> (i32, String) {
+    let mut command = Command::new(words[0]);
+    command
         .args(&words[1..])
         .current_dir(scratch.path())
-        .env_remove("LD_LIBRARY_PATH")
-        .output();
-    let output = output.unwrap_or_else(|e| panic!("{words:?}: {e}"));
-    let all = text(&output.stdout) + &text(&output.stderr);
-    (output.status.code(), all)
+        .env_remove("LD_LIBRARY_PATH");
+    told(&run(&mut command))
 }
 
-fn dwell(scratch: &Scratch, words: &[&str]) -> String {
-    let (code, said) = output(scratch, &[&[env!("CARGO_BIN_EXE_dwell")], words].concat());
-    assert_eq!(code, Some(0), "dwell {words:?}: {said}");
-    said
+fn told(ran: &Ran) -> (i32, String) {
+    (ran.code(), ran.text() + &ran.stderr)
+}
+
+/// Runs dwell, which sees no such variable either: what it records would be the stock program.
+fn dwell(scratch: &Scratch, words: &[&str]) -> Ran {
+    let mut command = bare_dwell();
+    command.current_dir(scratch.path()).args(words);
+    run(command.env_remove("LD_LIBRARY_PATH"))
 }
 
 /// Records the program; it ends with 3, and so does dwell.
 fn record(scratch: &Scratch, program: &str, recording: &str) {
     let words = ["record", "-F", "999", "-o", recording, "--", program, TURNS];
-    let (code, said) = output(
-        scratch,
-        &[&[env!("CARGO_BIN_EXE_dwell")], &words[..]].concat(),
-    );
-    assert_eq!(code, Some(3), "{said}");
+    let (code, said) = told(&dwell(scratch, &words));
+    assert_eq!(code, 3, "{said}");
 }
 
 /// Of the time on a processor that is told of the program's own thread, the share whose stack has the function, %.
 fn share_of(scratch: &Scratch, recording: &str, function: &str) -> u64 {
-    let folded = dwell(scratch, &["export", recording, "--to", "folded"]);
+    let folded = dwell(scratch, &["export", recording, "--to", "folded"])
+        .good()
+        .text();
     let (mut with, mut all) = (0, 0);
     for line in folded.lines().filter(|l| l.contains("main")) {
         let (stack, time) = line.rsplit_once(' ').expect("a stack and its time");
@@ -72,7 +70,7 @@ fn hot_functions_are_copied_and_seen_through() {
     let scratch = Scratch::new();
     fs::write(scratch.join("prog.cpp"), PROGRAM).expect("written");
     let compile = ["g++", "-O2", "-o", "prog", "prog.cpp"];
-    assert_eq!(output(&scratch, &compile).0, Some(0));
+    assert_eq!(output(&scratch, &compile).0, 0);
     record(&scratch, "./prog", "stock.dwell");
     let (_, version) = output(&scratch, &["getconf", "GNU_LIBC_VERSION"]);
     let ways: &[(&str, &str)] = match version.contains("glibc 2.36") {
@@ -96,7 +94,8 @@ fn hot_functions_are_copied_and_seen_through() {
             "1000",
             "--json",
         ];
-        let made: Value = serde_json::from_str(&dwell(&scratch, &build)).expect("JSON");
+        let made: Value =
+            serde_json::from_str(&dwell(&scratch, &build).good().text()).expect("JSON");
         let hot = &made["hot"];
         let number = |name: &str| hot[name].as_u64().expect("a number");
         assert!(number("functions") >= 2 && number("tables") >= 1, "{hot}");

@@ -56,7 +56,8 @@ pub fn question(inputs: &Inputs, options: &Options) -> Result<Option<Question>, 
     let layout = Layout::of(&closure, &verdicts, options);
     let layout = layout.map_err(|why| Refusal::unsupported(path, why))?;
     let merge = Merge::new(&closure, &layout, options, Guard::Ask);
-    let made = merge.make(options)?;
+    // Only what it chooses is asked: direct calls and copies of hot functions do not change that.
+    let made = merge.make(&Options::default())?;
     super::verify::verify(&merge, &made)?;
     let Made { image, chosen, .. } = made;
     Ok((!chosen.resolvers.is_empty()).then(|| Question {

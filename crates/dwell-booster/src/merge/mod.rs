@@ -1,6 +1,7 @@
 //! Making the merged file.
 mod arrays;
 mod choices;
+mod decoded;
 mod direct;
 mod dynamic;
 mod eh_frame;

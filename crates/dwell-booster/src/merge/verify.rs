@@ -31,7 +31,7 @@ pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refus
 /// Every byte of a module that is loaded, not relocated and not of a changed instruction is what it was.
 fn same_bytes(merge: &Merge<'_, '_>, merged: &Module<'_>, made: &Made<'_>) -> Result<(), String> {
     let in_loader = made.inside.iter().flat_map(Inside::changed);
-    let in_calls = made.direct.changed(0..u64::MAX);
+    let in_calls = made.direct.changed();
     let all = in_loader.chain(in_calls).chain(made.hot.changed());
     let mut all: Vec<Range<u64>> = all.collect();
     all.sort_unstable_by_key(|c| c.start);

@@ -49,7 +49,7 @@ impl Subject {
             libc: how.mode == Mode::Static,
             profile: how.profile.as_deref().map(profile::profile).transpose()?,
             fixed: if how.level >= 2 {
-                Some(random_address(how.profile.is_some())?)
+                Some(random_address()?)
             } else {
                 None
             },
@@ -84,7 +84,6 @@ impl Subject {
     }
 }
 
-/// Asks the processor.
 /// What of the processor the kernel lets programs use (XCR0); 0 when that cannot be asked.
 fn enabled() -> u64 {
     #[target_feature(enable = "xsave")]
@@ -99,26 +98,21 @@ fn enabled() -> u64 {
     unsafe { xcr0() }
 }
 
+/// Asks the processor.
 fn ask(leaf: u32, part: u32) -> [u32; 4] {
     let registers = std::arch::x86_64::__cpuid_count(leaf, part);
     [registers.eax, registers.ebx, registers.ecx, registers.edx]
 }
 
 /// Where a merged program may begin: the kernel draws from the same range for programs without an address, as finely.
-fn random_address(huge: bool) -> anyhow::Result<u64> {
+fn random_address() -> anyhow::Result<u64> {
     const FIRST: u64 = 0x5555_5555_4000;
     const PAGES: u64 = 1 << 28;
-    const HUGE: u64 = 2 << 20;
     let mut bytes = [0; 8];
     let mut file = fs::File::open("/dev/urandom").context("drawing an address")?;
     file.read_exact(&mut bytes).context("drawing an address")?;
     let page = u64::from_le_bytes(bytes) % PAGES;
-    let address = FIRST + (page << 12);
-    Ok(if huge {
-        address.next_multiple_of(HUGE)
-    } else {
-        address
-    })
+    Ok(FIRST + (page << 12))
 }
 
 /// Where a command is, without symbolic links.

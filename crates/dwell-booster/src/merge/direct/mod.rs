@@ -100,13 +100,10 @@ impl Direct {
         Ok(direct)
     }
 
-    /// Ranges of changed bytes within a range, in order; image addresses.
-    pub(crate) fn changed(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-        let functions = self.sites.range((within.start, 0)..(within.end, 0));
-        functions.flat_map(|(_, sites)| {
-            let range = |site: &Site| site.at..site.at + site.bytes.len() as u64;
-            sites.iter().map(range)
-        })
+    /// Ranges of changed bytes, in order; image addresses.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = Range<u64>> {
+        let sites = self.sites.values().flatten();
+        sites.map(|site| site.at..site.at + site.bytes.len() as u64)
     }
 
     /// A changed instruction within a range or partly in it.

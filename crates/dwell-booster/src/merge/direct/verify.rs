@@ -3,10 +3,10 @@
 use super::Direct;
 use super::code::{Form, STUB, form, reference, stub_place};
 use crate::merge::Merge;
+use crate::merge::decoded::{Decoded, decode};
 use crate::merge::hot::Clones;
 use crate::module::Module;
-use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
-use std::collections::BTreeMap;
+use iced_x86::{Code, Instruction};
 
 /// Checks all of them.
 pub(crate) fn verify(
@@ -28,11 +28,12 @@ pub(crate) fn verify(
             merged,
             clones,
         };
-        let (before, after) = (decode(old, at), decode(new, at));
+        let both = decode(old, at).zip(decode(new, at));
+        let (before, after) = both.ok_or_else(damaged)?;
         for site in sites {
             let place = site.at - at;
             let range = place as usize..place as usize + site.bytes.len();
-            let held = before.get(&site.at).zip(after.get(&site.at));
+            let held = held_at(&before, site.at).zip(held_at(&after, site.at));
             let right = held.is_some_and(|(before, after)| {
                 pair.same_meaning(site.at, &old[range.clone()], (before, after))
             });
@@ -52,10 +53,10 @@ pub(crate) fn module_of(merge: &Merge<'_, '_>, at: u64) -> Option<(usize, u64)> 
     })
 }
 
-/// A function's instructions by address.
-fn decode(bytes: &[u8], at: u64) -> BTreeMap<u64, Instruction> {
-    let decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
-    decoder.into_iter().map(|i| (i.ip(), i)).collect()
+/// A function's instruction at an address.
+fn held_at<'a>(all: &'a [Decoded<'_>], at: u64) -> Option<&'a Instruction> {
+    let found = all.binary_search_by_key(&at, |d| d.instruction.ip());
+    Some(&all[found.ok()?].instruction)
 }
 
 /// The modules as they were, and the finished file.

@@ -1,5 +1,6 @@
 //! A function's code, as far as a copy elsewhere needs to know it.
 use super::report::Obstacle;
+use crate::merge::decoded::branch_target;
 use iced_x86::{
     ConstantOffsets, Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register,
 };
@@ -111,8 +112,7 @@ impl Body {
 
     /// Where a direct branch leads, if that is within the function.
     pub(crate) fn inside(&self, i: &Instruction) -> Option<u64> {
-        let is_near = i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64;
-        let target = is_near.then(|| i.near_branch_target())?;
+        let target = branch_target(i)?;
         let distance = target.checked_sub(self.at)?;
         (distance < self.bytes.len() as u64).then_some(target)
     }

@@ -26,15 +26,12 @@ use super::exports::{Export, Place};
 use super::image::{Image, Load, R, W, X};
 use super::sections::Section;
 use crate::profile::Profile;
-use crate::{PAGE, Refusal};
+use crate::{HUGE, PAGE, Refusal};
 use body::Body;
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
 use tables::Table;
 use weights::{Function, Weights};
-
-/// Bytes of a huge page.
-const HUGE: u64 = 2 << 20;
 
 /// The copies and all that leads to them.
 #[derive(Debug, Default)]

@@ -29,10 +29,14 @@ pub(crate) struct Table {
 }
 
 impl Table {
+    /// Bytes of an entry.
+    pub(crate) fn width(&self) -> usize {
+        if self.absolute { 8 } else { 4 }
+    }
+
     /// Bytes.
     pub(crate) fn len(&self) -> u64 {
-        let width = if self.absolute { 8 } else { 4 };
-        width * self.targets.len() as u64
+        (self.width() * self.targets.len()) as u64
     }
 
     /// The copy: every entry leads where the original's leads, or to the copy of that place.
@@ -47,9 +51,7 @@ impl Table {
         }
         Some(bytes)
     }
-}
 
-impl Table {
     /// Whether the original's instruction at `at` names the table where its copy names the copied one.
     pub(crate) fn is_used_at(&self, at: u64, place: u64, copy: u64) -> bool {
         place == self.original && copy == self.at && self.uses.iter().any(|u| u.at == at)

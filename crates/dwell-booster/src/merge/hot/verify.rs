@@ -4,10 +4,10 @@ use super::Hot;
 use super::clones::{Clone, Clones};
 use super::tables::Table;
 use crate::merge::Merge;
+use crate::merge::decoded::{Decoded, branch_target, decode};
 use crate::merge::direct::{Direct, Site, module_of};
 use crate::module::Module;
-use iced_x86::{Decoder, DecoderOptions, Instruction, OpKind};
-use std::ops::Range;
+use iced_x86::Instruction;
 
 /// Checks all copies, and all that leads to them.
 pub(crate) fn verify(
@@ -78,7 +78,7 @@ impl Examiner<'_, '_> {
 
     /// The instructions of the finished file.
     fn found(&self, at: u64, len: u64) -> Option<Vec<Decoded<'_>>> {
-        Some(decode(self.merged.elf.bytes_at(at, len as usize)?, at))
+        decode(self.merged.elf.bytes_at(at, len as usize)?, at)
     }
 
     fn is_copy(&self, clone: &Clone) -> Option<bool> {
@@ -87,7 +87,7 @@ impl Examiner<'_, '_> {
             self.old(body.at, clone.len())?,
             self.found(clone.at, clone.len())?,
         );
-        let old = decode(&bytes, body.at);
+        let old = decode(&bytes, body.at)?;
         let mut pairs = old.iter().zip(&new);
         let same = old.len() == new.len() && pairs.all(|(old, new)| self.same(clone, old, new));
         if !same || !body.falls_through {
@@ -104,15 +104,7 @@ impl Examiner<'_, '_> {
     fn same(&self, clone: &Clone, old: &Decoded<'_>, new: &Decoded<'_>) -> bool {
         let place = |i: &Instruction, begin: u64| i.ip().wrapping_sub(begin);
         let at = place(&old.instruction, clone.body.at) == place(&new.instruction, clone.at);
-        let apart = |d: &Decoded<'_>| {
-            let field = d.distance.clone();
-            (
-                d.bytes[..field.start].to_vec(),
-                d.bytes[field.end..].to_vec(),
-            )
-        };
-        at && old.distance == new.distance
-            && apart(old) == apart(new)
+        at && old.is_like(new)
             && match branch_target(&old.instruction) {
                 Some(_) => self.same_target(&old.instruction, &new.instruction),
                 None => self.same_place(&old.instruction, &new.instruction),
@@ -139,8 +131,7 @@ impl Examiner<'_, '_> {
     fn is_table(&self, table: &Table) -> Option<bool> {
         let (index, base) = module_of(self.merge, table.original)?;
         let module = &self.merge.closure.modules[index];
-        let width = if table.absolute { 8 } else { 4 };
-        let len = width * table.targets.len();
+        let (width, len) = (table.width(), table.len() as usize);
         let old = module.elf.bytes_at(table.original - base, len)?;
         let new = self.merged.elf.bytes_at(table.at, len)?;
         let entry = |bytes: &[u8], from: u64| match bytes {
@@ -157,7 +148,7 @@ impl Examiner<'_, '_> {
     /// Whether the changed branches of a function lead to the copies of where they led.
     fn lead_on(&self, (at, len): (u64, u64), sites: &[Site]) -> Option<bool> {
         let bytes = self.old(at, len)?;
-        let (old, new) = (decode(&bytes, at), self.found(at, len)?);
+        let (old, new) = (decode(&bytes, at)?, self.found(at, len)?);
         let find = |code: &[Decoded<'_>], site: u64| {
             let found = code.binary_search_by_key(&site, |d| d.instruction.ip());
             found.ok().map(|i| code[i].instruction)
@@ -170,36 +161,4 @@ impl Examiner<'_, '_> {
         };
         Some(sites.iter().all(|site| leads(site).unwrap_or(false)))
     }
-}
-
-/// An instruction, its bytes, and where among them a distance is; that is empty where there is none.
-struct Decoded<'b> {
-    instruction: Instruction,
-    bytes: &'b [u8],
-    distance: Range<usize>,
-}
-
-fn decode(bytes: &[u8], at: u64) -> Vec<Decoded<'_>> {
-    let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
-    let mut all = Vec::new();
-    while decoder.can_decode() {
-        let begin = decoder.position();
-        let instruction = decoder.decode();
-        let fields = decoder.get_constant_offsets(&instruction);
-        let (field, size) = match branch_target(&instruction) {
-            Some(_) => (fields.immediate_offset(), fields.immediate_size()),
-            None => (fields.displacement_offset(), fields.displacement_size()),
-        };
-        all.push(Decoded {
-            instruction,
-            bytes: &bytes[begin..decoder.position()],
-            distance: field..field + size,
-        });
-    }
-    all
-}
-
-fn branch_target(i: &Instruction) -> Option<u64> {
-    let near = i.op_count() > 0 && i.op0_kind() == OpKind::NearBranch64;
-    near.then(|| i.near_branch_target())
 }

@@ -1,9 +1,10 @@
 //! Examines the loader in the finished file: each changed place is decoded again, and must do what it did.
 use super::Inside;
-use super::windows::{ABOVE, BELOW, JUMP, Window, decode};
+use super::windows::{ABOVE, BELOW, JUMP, Window};
 use crate::merge::Merge;
+use crate::merge::decoded::{branch_target, decode};
 use crate::module::Module;
-use iced_x86::{Code, Instruction};
+use iced_x86::Code;
 
 /// Checks all changed places.
 pub(crate) fn verify(
@@ -35,51 +36,32 @@ fn same_meaning(
     let at = window.stated + inside.base;
     let loader = &merge.closure.modules[inside.module];
     let old = loader.elf.bytes_at(window.stated, window.len as usize)?;
-    let jump = decode(merged.elf.bytes_at(at, JUMP as u64 as usize)?, at)?;
-    let [(jump, _)] = jump.as_slice() else {
-        return None;
+    // Where the branch at an address leads, which must be of this kind.
+    let branch = |bytes: &[u8], at: u64, code: Code| {
+        let branch = decode(bytes, at)?.first()?.instruction;
+        branch_target(&branch).filter(|_| branch.code() == code)
     };
-    let mut here = jump.near_branch_target();
-    (jump.code() == Code::Jmp_rel32_64).then_some(())?;
-    for (before, _) in decode(old, at)? {
-        if before.code() == Code::Cpuid {
+    let bytes = merged.elf.bytes_at(at, JUMP)?;
+    let mut here = branch(bytes, at, Code::Jmp_rel32_64)?;
+    for before in decode(old, at)? {
+        if before.instruction.code() == Code::Cpuid {
             let bytes = merged
                 .elf
                 .bytes_at(here, BELOW.len() + JUMP + ABOVE.len())?;
             let rest = bytes.strip_prefix(&BELOW)?.strip_suffix(&ABOVE)?;
-            let (call, _) = *decode(rest, here + BELOW.len() as u64)?.first()?;
-            let right =
-                call.code() == Code::Call_rel32_64 && call.near_branch_target() == inside.answering;
-            right.then_some(())?;
+            let called = branch(rest, here + BELOW.len() as u64, Code::Call_rel32_64)?;
+            (called == inside.answering).then_some(())?;
             here += bytes.len() as u64;
         } else {
-            let bytes = merged.elf.bytes_at(here, before.len())?;
-            let (after, _) = *decode(bytes, here)?.first()?;
-            same(&before, &after).then_some(())?;
-            here += before.len() as u64;
+            let bytes = merged.elf.bytes_at(here, before.bytes.len())?;
+            let all = decode(bytes, here)?;
+            let after = all.first()?;
+            let place = before.instruction.memory_displacement64();
+            let same = before.is_like(after) && after.instruction.memory_displacement64() == place;
+            same.then_some(())?;
+            here += bytes.len() as u64;
         }
     }
-    let (back, _) = *decode(merged.elf.bytes_at(here, JUMP)?, here)?.first()?;
-    let right = back.code() == Code::Jmp_rel32_64 && back.near_branch_target() == at + window.len;
-    right.then_some(())
-}
-
-/// Whether two instructions at different places do the same: all that they name is equal.
-fn same(a: &Instruction, b: &Instruction) -> bool {
-    let memory = |i: &Instruction| match i.is_ip_rel_memory_operand() {
-        true => i.ip_rel_memory_address(),
-        false => i.memory_displacement64(),
-    };
-    let operands = (0..a.op_count())
-        .all(|n| a.op_kind(n) == b.op_kind(n) && a.op_register(n) == b.op_register(n));
-    let immediates = (0..a.op_count()).all(|n| a.try_immediate(n).ok() == b.try_immediate(n).ok());
-    a.code() == b.code()
-        && a.len() == b.len()
-        && operands
-        && immediates
-        && memory(a) == memory(b)
-        && a.memory_base() == b.memory_base()
-        && a.memory_index() == b.memory_index()
-        && a.memory_index_scale() == b.memory_index_scale()
-        && a.segment_prefix() == b.segment_prefix()
+    let back = branch(merged.elf.bytes_at(here, JUMP)?, here, Code::Jmp_rel32_64)?;
+    (back == at + window.len).then_some(())
 }

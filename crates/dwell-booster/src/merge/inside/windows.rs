@@ -3,10 +3,11 @@
 //! The instruction has two bytes and a jump has five: some neighbours move with it to a stub. None of them is a jump
 //! or a call, and nothing leads into their midst: no jump of any function, no entry of a jump table, no address
 //! in data. What cannot be done so keeps asking the processor.
+use crate::merge::decoded::{Decoded, decode};
 use crate::merge::direct::functions;
 use crate::module::Module;
 use crate::{Refusal, module};
-use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
+use iced_x86::{Code, FlowControl, Instruction};
 use object::elf;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -25,23 +26,6 @@ pub(crate) const JUMP: usize = 5;
 /// Most instructions of a window before and behind the question.
 const NEIGHBOURS: usize = 3;
 
-/// A function's instructions, each with the offset of its distance in its bytes (0 for none).
-pub(crate) fn decode(bytes: &[u8], at: u64) -> Option<Vec<(Instruction, usize)>> {
-    let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
-    let mut found = Vec::new();
-    while decoder.can_decode() {
-        let instruction = decoder.decode();
-        if instruction.is_invalid() {
-            return None;
-        }
-        let offset = decoder
-            .get_constant_offsets(&instruction)
-            .displacement_offset();
-        found.push((instruction, offset));
-    }
-    Some(found)
-}
-
 /// The windows of all questions, and how many questions there are.
 pub(crate) fn windows(loader: &Module<'_>) -> Result<(Vec<Window>, usize), Refusal> {
     let mut decoded = Vec::new();
@@ -56,20 +40,20 @@ pub(crate) fn windows(loader: &Module<'_>) -> Result<(Vec<Window>, usize), Refus
     let relative = found.iter().filter(|r| r.kind == elf::R_X86_64_RELATIVE.0);
     entries.extend(relative.map(|r| r.addend as u64));
     for (range, all) in &decoded {
-        for (instruction, _) in all {
-            entries_of(loader, range, instruction, &mut entries);
+        for decoded in all {
+            entries_of(loader, range, &decoded.instruction, &mut entries);
         }
     }
     let mut windows = Vec::new();
     let mut questions = 0;
     for (_, all) in &decoded {
         let mut free = 0;
-        let asking = |(_, (i, _)): &(usize, &(Instruction, usize))| i.code() == Code::Cpuid;
+        let asking = |(_, d): &(usize, &Decoded<'_>)| d.instruction.code() == Code::Cpuid;
         for (number, _) in all.iter().enumerate().filter(asking) {
             questions += 1;
             if let Some(range) = choose(all, number, free, &entries) {
-                let first = all[range.start].0.ip();
-                let end = all[range.end - 1].0.next_ip();
+                let first = all[range.start].instruction.ip();
+                let end = all[range.end - 1].instruction.next_ip();
                 windows.push(Window {
                     stated: first,
                     len: end - first,
@@ -117,7 +101,7 @@ fn entries_of(
 
 /// The smallest window around a question, by the numbers of its instructions.
 fn choose(
-    all: &[(Instruction, usize)],
+    all: &[Decoded<'_>],
     question: usize,
     free: usize,
     entries: &BTreeSet<u64>,
@@ -132,8 +116,9 @@ fn choose(
             let Some(inside) = all.get(start..end) else {
                 continue;
             };
-            let len: usize = inside.iter().map(|(i, _)| i.len()).sum();
-            let moves = inside.iter().enumerate().all(|(number, (i, _))| {
+            let len: usize = inside.iter().map(|d| d.bytes.len()).sum();
+            let moves = inside.iter().enumerate().all(|(number, decoded)| {
+                let i = &decoded.instruction;
                 let asks = i.code() == Code::Cpuid;
                 let entered = number > 0 && entries.contains(&i.ip());
                 asks == (start + number == question) && can_move(i) && !entered
@@ -162,9 +147,8 @@ pub(crate) fn moved(
 ) -> Option<Vec<u8>> {
     let bytes = loader.elf.bytes_at(window.stated, window.len as usize)?;
     let mut stub = Vec::new();
-    for (instruction, offset) in decode(bytes, window.stated + base)? {
-        let from = (instruction.ip() - window.stated - base) as usize;
-        let own = &bytes[from..from + instruction.len()];
+    for decoded in decode(bytes, window.stated + base)? {
+        let (instruction, own) = (decoded.instruction, decoded.bytes);
         let begin = stub.len();
         if instruction.code() == Code::Cpuid {
             stub.extend(BELOW);
@@ -177,7 +161,8 @@ pub(crate) fn moved(
             if instruction.is_ip_rel_memory_operand() {
                 let next = at + own.len() as u64;
                 let distance = instruction.ip_rel_memory_address().wrapping_sub(next) as u32;
-                stub.get_mut(begin + offset..begin + offset + 4)?
+                let offset = begin + decoded.distance.start;
+                stub.get_mut(offset..offset + 4)?
                     .copy_from_slice(&distance.to_le_bytes());
             }
         }

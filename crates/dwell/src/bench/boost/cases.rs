@@ -16,6 +16,19 @@ pub enum Kind {
     Shell,
 }
 
+impl Kind {
+    /// Of something of this kind: that by which it is chosen.
+    pub fn title(self, what: &str) -> String {
+        let kind = match self {
+            Kind::Start => "start",
+            Kind::Loop => "loop",
+            Kind::Memory => "memory",
+            Kind::Shell => "shell",
+        };
+        format!("{kind}: {what}")
+    }
+}
+
 /// A program with its arguments.
 #[derive(Debug)]
 pub struct Case {
@@ -37,13 +50,8 @@ const FASTER_START: f64 = 0.65;
 impl Case {
     /// As it is typed.
     pub fn title(&self) -> String {
-        let what = match self.kind {
-            Kind::Start => "start: ",
-            Kind::Loop => "loop: ",
-            Kind::Memory => "memory: ",
-            Kind::Shell => "shell: ",
-        };
-        format!("{what}{} {}", self.program, self.args.join(" "))
+        self.kind
+            .title(&format!("{} {}", self.program, self.args.join(" ")))
     }
 
     /// Most that boosted ÷ stock may be.

@@ -52,23 +52,35 @@ const LOOP_ROUNDS: usize = 5;
 pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
     ensure!(rounds > 0, "at least one round is needed");
     let mut report = BoostReport::new(rounds);
-    let wanted = |title: &str| only.is_empty() || only.iter().any(|text| title.contains(text));
-    for case in cases::ALL.iter().filter(|c| wanted(&c.title())) {
-        progress(&case.title());
-        match measure(case, rounds) {
-            Ok(row) => report.rows.push(row),
-            Err(why) => report.leave_out(&case.title(), &format!("{why:#}")),
+    let mut add = |title: String, measure: &dyn Fn() -> Result<Row>| {
+        if !only.is_empty() && !only.iter().any(|text| title.contains(text)) {
+            return;
         }
+        progress(&title);
+        match measure() {
+            Ok(row) => report.rows.push(row),
+            Err(why) => report.leave_out(&title, &format!("{why:#}")),
+        }
+    };
+    for case in cases::ALL {
+        add(case.title(), &|| {
+            measure(case, rounds_of(case.kind, rounds))
+        });
     }
-    let rounds_of_shells = (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS);
-    for shell in shell::all().filter(|s| wanted(&s.title())) {
-        progress(&shell.title());
-        match shell.measure(&WAYS[2..], rounds_of_shells) {
-            Ok(row) => report.rows.push(row),
-            Err(why) => report.leave_out(&shell.title(), &format!("{why:#}")),
-        }
+    let with_libc: Vec<Way> = WAYS.into_iter().filter(|way| way.libc).collect();
+    for shell in shell::all() {
+        let rounds = rounds_of(Kind::Shell, rounds);
+        add(shell.title(), &|| shell.measure(&with_libc, rounds));
     }
     Ok(report)
+}
+
+/// Rounds of a kind, of which starts have so many.
+fn rounds_of(kind: Kind, rounds: usize) -> usize {
+    match kind {
+        Kind::Start => rounds,
+        Kind::Loop | Kind::Memory | Kind::Shell => (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
+    }
 }
 
 /// A program as it is, or merged; or a folder of programs.
@@ -102,10 +114,6 @@ fn measure(case: &Case, rounds: usize) -> Result<Row> {
         Kind::Start => time(file, &stock, case, scratch.path())
             .and_then(|_| time(file, &stock, case, scratch.path())),
         Kind::Loop | Kind::Shell => time(file, &stock, case, scratch.path()),
-    };
-    let rounds = match case.kind {
-        Kind::Start => rounds,
-        Kind::Loop | Kind::Memory | Kind::Shell => (rounds / LOOPS_LESS_OFTEN).max(LOOP_ROUNDS),
     };
     let (stock, figures) = interleave(&variants, rounds, |way| case.limit(way), once)?;
     Ok(Row {

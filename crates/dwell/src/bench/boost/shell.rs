@@ -52,7 +52,7 @@ pub fn all() -> impl Iterator<Item = Shell> {
 
 impl Shell {
     pub fn title(&self) -> String {
-        format!("shell: {} {}", self.program, self.args())
+        Kind::Shell.title(&format!("{} {}", self.program, self.args()))
     }
 
     fn args(&self) -> String {
@@ -136,9 +136,11 @@ fn put(name: &str, way: Option<Way>, folder: &Path) -> Result<()> {
     let file = folder.join(name);
     match way {
         None => symlink(&stock, &file)?,
-        // No shell knows --version everywhere: dash does not.
-        Some(way) if name == "dash" => merged(&stock, (way.libc, way.level), &file, "-c :")?,
-        Some(way) => merged(&stock, (way.libc, way.level), &file, "--version")?,
+        Some(way) => {
+            // No shell knows --version everywhere: dash does not.
+            let probe = if name == "dash" { "-c :" } else { "--version" };
+            merged(&stock, (way.libc, way.level), &file, probe)?;
+        }
     }
     Ok(())
 }
