@@ -141,11 +141,9 @@ fn check_libc(closure: &Closure<'_>) -> Result<(), Refusal> {
     let mut symbols = program.symbols.iter();
     let begins = symbols.find(|(_, s)| s.name == b"__libc_start_main");
     let version = begins.and_then(|(index, _)| program.versions.of(index));
-    if version.is_none_or(|v| v.name != "GLIBC_2.34") {
-        return refuse(
-            "it was linked for a glibc before 2.34 and calls its constructors itself: \
-             use --mode static-nolibc",
-        );
+    // Before 2.34 a program told which function of its own calls its constructors; libc still heeds that.
+    if version.is_none_or(|v| !["GLIBC_2.34", "GLIBC_2.2.5"].contains(&&*v.name)) {
+        return refuse("it does not begin as programs of glibc do: use --mode static-nolibc");
     }
     let Some(libc) = closure.modules.iter().find(|m| m.name == LIBC) else {
         return refuse("it does not use glibc: use --mode static-nolibc");

@@ -66,6 +66,16 @@ const RUNS: &[(&str, &[&str])] = &[
     ),
     ("/usr/bin/openssl", &["dgst", "-sha256", "/etc/passwd"]),
     ("/usr/bin/xz", &["--version"]),
+    // Linked for a glibc before 2.34, whose programs call their constructors themselves.
+    (
+        "/usr/bin/mawk",
+        &["BEGIN { for (i = 0; i < 9; i++) s = s \"x\" i; print s, sin(1); exit 5 }"],
+    ),
+    (
+        "/usr/bin/make",
+        &["-s", "--eval", "a: ; @echo hi; exit 3", "a"],
+    ),
+    ("/usr/bin/gzip", &["-cn", "/etc/passwd"]),
     (
         "/usr/bin/clang-19",
         &["-O2", "-S", "-x", "c", "-o", "-", "/dev/null"],

@@ -43,15 +43,15 @@ fn prepare(folder: &Folder, case: &str) -> Vec<Vec<String>> {
     runs
 }
 
-/// Whether the case can be merged with the C library.
-fn with_libc_expected(case: &str) -> bool {
+/// Whether programs can be merged with the C library.
+fn with_libc_expected() -> bool {
     let version = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
     let version = version.expect("getconf runs").stdout;
-    version.starts_with(b"glibc 2.36") && case != "old"
+    version.starts_with(b"glibc 2.36")
 }
 
 /// Merges every program of the case in every way and compares it with itself; gives the output of the last.
-/// With the C library it may be refused: an old program is, and all are with another glibc.
+/// With the C library it may be refused, with another glibc.
 fn check(case: &str) -> (String, Built) {
     let folder = Folder::new(case);
     let runs = prepare(&folder, case);
@@ -82,7 +82,7 @@ fn check(case: &str) -> (String, Built) {
         };
         let (merged, built) = match merge_with(&folder, &program, way) {
             Ok(made) => made,
-            Err(Refusal::Unsupported { .. }) if way.libc && !with_libc_expected(case) => continue,
+            Err(Refusal::Unsupported { .. }) if way.libc && !with_libc_expected() => continue,
             Err(why) => panic!("{case}: {} is refused: {why}", run[0]),
         };
         assert_eq!(built.merged.iter().any(|m| m == "libc.so.6"), way.libc);
