@@ -21,10 +21,14 @@ pub struct Crash {
     pub signal: u32,
     /// How it was started, the beginning of its arguments; empty where that could not be read.
     pub args: Vec<String>,
+    /// Whether these are all of them, and exactly.
+    pub whole: bool,
 }
 
 /// Bytes of `struct crash` before the arguments.
 const HEAD: usize = 32;
+/// Most bytes of arguments that are kept, `ARGS` there.
+const ARGS: usize = 512;
 
 /// Watches files for crashes of who runs them. Dropping it takes the program back.
 pub struct Crashes {
@@ -97,8 +101,8 @@ fn read(bytes: &[u8]) -> Option<Crash> {
     let head = bytes.get(..HEAD)?;
     let word = |at: usize| Some(u64::from_ne_bytes(*head.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u32::from_ne_bytes(*head.get(at..)?.first_chunk()?));
-    let args = bytes.get(HEAD..HEAD + half(24)? as usize)?;
-    let args = args
+    let all = bytes.get(HEAD..HEAD + half(24)? as usize)?;
+    let args = all
         .split(|b| *b == 0)
         .map(|a| String::from_utf8_lossy(a).into_owned());
     let mut args: Vec<String> = args.collect();
@@ -109,5 +113,6 @@ fn read(bytes: &[u8]) -> Option<Crash> {
         pid: half(16)?,
         signal: half(20)?,
         args,
+        whole: all.len() < ARGS && all.ends_with(&[0]) && std::str::from_utf8(all).is_ok(),
     })
 }

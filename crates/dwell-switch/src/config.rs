@@ -39,6 +39,8 @@ pub struct Config {
     pub watch_paths: Vec<PathBuf>,
     /// Arguments to try it with, each of them a run.
     pub test: Vec<String>,
+    /// Whether a crash may be replayed on the stock program.
+    pub replay: bool,
 }
 
 /// What is wrong with a configuration.
@@ -68,6 +70,8 @@ struct Raw {
     redirect: Option<Spanned<String>>,
     #[serde(default)]
     test: Vec<String>,
+    #[serde(default)]
+    replay: bool,
 }
 
 /// A list, or one string with spaces, as the published configuration has it.
@@ -155,6 +159,7 @@ impl Config {
                 .map(Spanned::into_inner)
                 .collect(),
             test: raw.test,
+            replay: raw.replay,
         })
     }
 }
@@ -288,6 +293,13 @@ pub fn set_aside(file: &Path, reasons: &[String], build_id: Option<&str>) -> io:
     Ok(aside)
 }
 
+/// Adds a reason to a configuration that was set aside.
+pub fn note(aside: &RolledBack, reason: &str) -> io::Result<()> {
+    let text = fs::read_to_string(&aside.file)?;
+    let reason = reason.replace('\n', " ");
+    write_whole(&aside.file, format!("{REASON}{reason}\n{text}").as_bytes())
+}
+
 /// Allows a configuration again.
 pub fn put_back(aside: &RolledBack) -> io::Result<PathBuf> {
     let text = fs::read_to_string(&aside.file)?;
@@ -402,6 +414,10 @@ mod tests {
         assert_eq!(aside[0].build_id.as_deref(), Some("abc"));
         let config = aside[0].config.as_ref().expect("still right");
         assert_eq!(config.elf_path, Path::new("/usr/bin/git"));
+        note(&aside[0], "replayed").expect("written");
+        let noted = rolled_back(&folder).expect("read");
+        assert_eq!(noted[0].reasons, ["replayed", "SIGSEGV in 4", "more"]);
+        assert_eq!(noted[0].build_id.as_deref(), Some("abc"));
         put_back(&aside[0]).expect("put back");
         assert_eq!(fs::read_to_string(&file).expect("there"), before);
         assert_eq!(names(configs(&folder).expect("read")), ["git", "opt-git"]);

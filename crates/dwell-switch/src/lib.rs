@@ -14,7 +14,7 @@ mod stamp;
 mod watch;
 
 pub use config::{
-    Config, ConfigError, Mode, ROLLED_BACK, RolledBack, add, configs, put_back, rolled_back,
+    Config, ConfigError, Mode, ROLLED_BACK, RolledBack, add, configs, note, put_back, rolled_back,
     set_aside,
 };
 pub use exchange::{Restored, SwitchError, activate, owner_is_busy, restore, stock_path};

@@ -40,6 +40,13 @@ pub struct DaemonArgs {
     /// Wait for the end of standard input and restore everything: what the daemon starts beside itself.
     #[arg(long, hide = true)]
     pub watchdog: bool,
+    /// Run a stock program where nothing that it does can matter, and tell by the end whether it crashes: what the daemon
+    /// starts beside itself.
+    #[arg(long, hide = true, value_name = "PROG")]
+    pub replay: Option<PathBuf>,
+    /// What it is called, and its arguments.
+    #[arg(last = true, hide = true, requires = "replay")]
+    pub replayed: Vec<OsString>,
 }
 
 /// `dwell boost activate` and `rollback`.

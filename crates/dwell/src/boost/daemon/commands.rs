@@ -6,11 +6,14 @@ use super::staging::now;
 use super::status::{Answer, State, answer};
 use super::watchdog::restore_all;
 use anyhow::Context;
-use dwell_switch::{Dirs, Instance, add, configs, put_back, rolled_back, set_aside};
+use dwell_switch::{Dirs, Instance, add, configs, note, put_back, rolled_back, set_aside};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+
+/// End of the reason of what somebody has taken back.
+pub const BY_HAND: &str = "by hand (dwell boost rollback)";
 
 /// Longest wait for the daemon.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -104,9 +107,15 @@ pub fn rollback(args: &SwitchArgs) -> anyhow::Result<ExitCode> {
             }
         };
         if is(&name, config.as_ref().ok().map(|c| &*c.elf_path)) {
-            let reason = format!("{}: by hand (dwell boost rollback)", now());
-            set_aside(file, &[reason], None)?;
+            set_aside(file, &[format!("{}: {BY_HAND}", now())], None)?;
             names.push(name);
+        }
+    }
+    // Nor does the daemon allow again what it set aside by itself, once it has found out whose fault a crash was.
+    for aside in rolled_back(&dirs.config)? {
+        let by_hand = aside.reasons.iter().any(|why| why.ends_with(BY_HAND));
+        if !by_hand && is(&aside.name, aside.config.as_ref().map(|c| &*c.elf_path)) {
+            note(&aside, &format!("{}: {BY_HAND}", now()))?;
         }
     }
     let records = dirs.journal().records()?;

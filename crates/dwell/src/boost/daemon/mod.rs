@@ -3,7 +3,10 @@
 //! The loop waits for changes of files, crashes, work that is done and signals, and looks at everything after each.
 mod arguments;
 mod commands;
+mod notify;
 mod programs;
+mod replay;
+mod rights;
 mod signals;
 mod staging;
 mod status;
@@ -41,6 +44,9 @@ pub fn daemon(args: &DaemonArgs) -> anyhow::Result<ExitCode> {
         return watchdog::watch_over(&dirs);
     }
     need_root()?;
+    if let Some(stock) = &args.replay {
+        return replay::replay_here(stock, &args.replayed);
+    }
     let _instance = take_instance(&dirs)?;
     // Before threads are started: they inherit what is blocked.
     let signals = Signals::take()?;
@@ -98,6 +104,7 @@ struct Running {
 
 impl Running {
     fn run(&mut self) -> anyhow::Result<()> {
+        let mut ready = false;
         loop {
             let longest = self.programs.step(&self.worker)?;
             let folders = self.programs.folders();
@@ -106,8 +113,12 @@ impl Running {
                 crashes.set(self.programs.files())?;
             }
             self.tell()?;
+            if !std::mem::replace(&mut ready, true) {
+                notify::tell("READY=1");
+            }
             self.wait(if others { Duration::ZERO } else { longest });
             if self.signals.end() {
+                notify::tell("STOPPING=1");
                 return Ok(());
             }
             if self.watchdog.ended() {
@@ -115,7 +126,7 @@ impl Running {
             }
             if let Ok(crashes) = &mut self.crashes {
                 for crash in crashes.take()? {
-                    self.programs.crashed(&crash);
+                    self.programs.crashed(crash, &self.worker);
                 }
             }
             for done in self.worker.take() {
@@ -163,23 +174,9 @@ fn need_root() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A unit for systemd. Should both the daemon and its watchdog be killed, the unit restores.
+/// The unit for systemd that is packaged, for where this dwell is.
 fn unit() -> anyhow::Result<String> {
     let own = std::env::current_exe().context("finding dwell's own file")?;
-    let own = own.display();
-    Ok(format!(
-        "# /etc/systemd/system/dwell-boost.service\n\
-         [Unit]\n\
-         Description=Keeps programs boosted (dwell)\n\
-         ConditionPathIsReadWrite=/usr\n\n\
-         [Service]\n\
-         ExecStart={own} boost daemon\n\
-         ExecStopPost={own} boost restore\n\
-         Restart=on-failure\n\
-         RuntimeDirectory=dwell/boost\n\
-         RuntimeDirectoryPreserve=yes\n\
-         StateDirectory=dwell/boost\n\n\
-         [Install]\n\
-         WantedBy=multi-user.target\n"
-    ))
+    let own = own.to_str().context("dwell's own path is not UTF-8")?;
+    Ok(include_str!("../../../dwell-boost.service").replace("/usr/bin/dwell", own))
 }

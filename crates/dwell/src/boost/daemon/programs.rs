@@ -1,11 +1,13 @@
 //! What the daemon knows of each program, and what comes next for it.
+use super::commands::BY_HAND;
+use super::replay::Blame;
 use super::staging::{Outcome, Staged, now, real_path};
 use super::watchdog::restore_all;
 use super::worker::{Done, Job, Worker, inputs_of};
 use dwell_collector::Crash;
 use dwell_switch::{
-    Config, Dirs, Identity, Journal, Record, Restored, Stamp, SwitchError, Watch, activate,
-    configs, owner_is_busy, put_back, restore, rolled_back, set_aside, stock_path,
+    Config, Dirs, Identity, Journal, Record, Restored, RolledBack, Stamp, SwitchError, Watch,
+    activate, configs, note, owner_is_busy, put_back, restore, rolled_back, set_aside, stock_path,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -14,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// How long nothing must have changed before a program is made anew: upgrades change many files.
 const SETTLE: Duration = Duration::from_millis(300);
+
+/// Most different crashes of a program that are known to be its own. One with more stays stock.
+const MOST_CRASHES: usize = 16;
 
 /// All programs.
 pub struct Programs {
@@ -28,6 +33,9 @@ pub struct Programs {
     looked_at: BTreeMap<String, Vec<Stamp>>,
     /// What is wrong with configurations.
     wrong: Vec<String>,
+    /// Arguments with which the stock programs crash as well, by the configuration's name: a boosted process that does so
+    /// is as it should be.
+    crash_anyway: BTreeMap<String, Vec<Vec<String>>>,
 }
 
 struct Program {
@@ -71,6 +79,7 @@ impl Programs {
             given: BTreeSet::new(),
             looked_at: BTreeMap::new(),
             wrong: Vec::new(),
+            crash_anyway: BTreeMap::new(),
         })
     }
 
@@ -234,6 +243,7 @@ impl Programs {
                 }
             }
             Done::Identified(_, false) => {}
+            Done::Replayed(name, crash, blame) => self.replayed(&name, crash, &blame),
         }
     }
 
@@ -281,27 +291,61 @@ impl Programs {
     }
 
     /// A boosted process crashed: stock from now on.
-    pub fn crashed(&mut self, crash: &Crash) {
+    pub fn crashed(&mut self, crash: Crash, worker: &Worker) {
         let found = self.known.iter().find_map(|(name, p)| match &p.phase {
             Phase::Active(r) if file_of(r) == crash.file => {
-                Some((name.clone(), p.config.file.clone(), r.build_id.clone()))
+                Some((name.clone(), p.config.clone(), (**r).clone()))
             }
             _ => None,
         });
-        let Some((name, file, id)) = found else {
+        let Some((name, config, record)) = found else {
             return;
         };
+        let known = self.crash_anyway.get(&name);
+        if known.is_some_and(|known| known.contains(&crash.args)) {
+            return;
+        }
         self.take_back(&name);
-        // Anybody may have started it with anything: what moves a terminal's cursor is left out.
-        let started_as = crash.args.join(" ").replace(char::is_control, " ");
         let reason = format!(
-            "{} in process {}, started as: {started_as}",
+            "{} in process {}, started as: {}",
             signal_name(crash.signal),
             crash.pid,
+            started_as(&crash.args),
         );
         eprintln!("dwell: {name}: rolled back: {reason}");
-        aside(&file, reason, &id);
+        aside(&config.file, reason, &record.build_id);
         self.known.remove(&name);
+        if !config.replay {
+            return;
+        }
+        if Identity::of(&record.path) == Some(record.stock) {
+            worker.give(Job::Replay(name, record.path, crash));
+        } else {
+            let blame = Blame::Unknown("the stock program is being replaced".into());
+            self.replayed(&name, crash, &blame);
+        }
+    }
+
+    /// What was found out of a crash is noted with its reason; where the stock program crashes as well, it is boosted again.
+    fn replayed(&mut self, name: &str, crash: Crash, blame: &Blame) {
+        eprintln!("dwell: {name}: {}", blame.text());
+        let asides = rolled_back(&self.dirs.config).unwrap_or_default();
+        // What somebody has taken back meanwhile stays so.
+        let by_hand = |a: &RolledBack| a.reasons.iter().any(|why| why.ends_with(BY_HAND));
+        let found = asides.iter().find(|a| a.name == name && !by_hand(a));
+        let Some(found) = found else {
+            return;
+        };
+        let known = self.crash_anyway.entry(name.to_owned()).or_default();
+        let done = if *blame == Blame::Stock && known.len() < MOST_CRASHES {
+            known.push(crash.args);
+            put_back(found).map(drop)
+        } else {
+            note(found, &blame.text())
+        };
+        if let Err(error) = done {
+            eprintln!("dwell: {}: {error}", found.file.display());
+        }
     }
 
     /// Restores everything; whether nothing is left.
@@ -339,11 +383,25 @@ impl Programs {
         active.collect()
     }
 
+    /// With what the stock program crashes as well; empty for nothing.
+    fn crashes_anyway(&self, name: &str) -> String {
+        let known = self.crash_anyway.get(name);
+        let known = known.into_iter().flatten().map(|args| started_as(args));
+        let all: Vec<String> = known.collect();
+        match all.is_empty() {
+            true => String::new(),
+            false => format!(
+                "crashes, as the stock program does when it is replayed: {}",
+                all.join("; ")
+            ),
+        }
+    }
+
     /// What there is to tell.
     pub fn told(&self) -> Told {
         let tell = |p: &Program| match &p.phase {
             Phase::Due(_) | Phase::Making => ("making".to_owned(), String::new()),
-            Phase::Active(_) => ("boosted".to_owned(), String::new()),
+            Phase::Active(_) => ("boosted".to_owned(), self.crashes_anyway(&p.config.name)),
             Phase::Stock(why, _) => ("stock".to_owned(), why.clone()),
         };
         Told {
@@ -400,6 +458,11 @@ fn aside(file: &Path, reason: String, id: &str) {
     if let Err(error) = set_aside(file, &[when], Some(id)) {
         eprintln!("dwell: {}: cannot be set aside: {error}", file.display());
     }
+}
+
+/// Anybody may have started it with anything: what moves a terminal's cursor is left out.
+fn started_as(args: &[String]) -> String {
+    args.join(" ").replace(char::is_control, " ")
 }
 
 fn signal_name(signal: u32) -> &'static str {

@@ -3,6 +3,7 @@ use super::super::arguments::{How, Mode};
 use super::super::subject::{LOADER_CACHE, Subject, find};
 use super::super::trial::{self, Probe, Times, Verdict};
 use super::super::{Tried, environment, make};
+use super::rights::take_rights;
 use anyhow::Context;
 use dwell_booster::{StandIn, is_merged};
 use dwell_elf::ElfFile;
@@ -10,7 +11,6 @@ use dwell_switch::{Config, Dirs, Gain, Identity, Record, Stamp, stock_path};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -205,14 +205,6 @@ fn measure(stock: &Path, tried: &Tried) -> anyhow::Result<Times> {
         }
     }
     Ok(best)
-}
-
-/// Gives the boosted file the stock one's owner and permissions.
-fn take_rights(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let state = fs::metadata(from)?;
-    std::os::unix::fs::chown(to, Some(state.uid()), Some(state.gid()))?;
-    fs::set_permissions(to, state.permissions())?;
-    Ok(())
 }
 
 pub fn seconds_now() -> u64 {

@@ -40,7 +40,7 @@ pub struct Program {
     pub name: String,
     pub path: PathBuf,
     pub state: State,
-    /// Why it is not boosted.
+    /// Why it is not boosted, or what is known of its crashes.
     pub why: Vec<String>,
     pub gain: Option<Gain>,
     /// Size of the boosted file: what the page cache holds at most beside the stock program's.
@@ -92,6 +92,11 @@ pub fn answer(dirs: &Dirs) -> anyhow::Result<Answer> {
         Told::default()
     };
     let mut programs = boosted(dirs)?;
+    for program in &mut programs {
+        let said = told.programs.get(&program.name);
+        let said = said.filter(|(state, why)| state == "boosted" && !why.is_empty());
+        program.why.extend(said.map(|(_, why)| why.clone()));
+    }
     for config in configs(&dirs.config)?.into_iter().flatten() {
         if programs.iter().any(|p| p.name == config.name) {
             continue;

@@ -1,5 +1,7 @@
 //! What takes long is done beside the daemon's loop, one after the other: changes and crashes cannot wait for it.
+use super::replay::{Blame, replay};
 use super::staging::{self, Staged};
+use dwell_collector::Crash;
 use dwell_switch::{Config, Dirs, RolledBack, Stamp};
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
@@ -13,6 +15,8 @@ pub enum Job {
     Stage(PathBuf, Config),
     /// Tell whether one that was rolled back would be another today.
     Identify(RolledBack),
+    /// Run the stock program, which is where the path says, as it was run when it crashed boosted.
+    Replay(String, PathBuf, Crash),
 }
 
 /// What was done.
@@ -20,6 +24,8 @@ pub enum Done {
     Staged(PathBuf, Staged),
     /// The configuration's name, whether it would be another, and the program's state when this was looked at.
     Identified(RolledBack, bool),
+    /// The configuration's name, how it crashed, and whose fault it seems.
+    Replayed(String, Crash, Blame),
 }
 
 /// The thread that works.
@@ -47,6 +53,10 @@ impl Worker {
                         Job::Identify(aside) => {
                             let other = is_another(&aside);
                             Done::Identified(aside, other)
+                        }
+                        Job::Replay(name, stock, crash) => {
+                            let blame = replay(&stock, &crash);
+                            Done::Replayed(name, crash, blame)
                         }
                     };
                     if report.send(done).is_err() || ring.write_all(&[0]).is_err() {
