@@ -1,7 +1,7 @@
 //! The answer as JSON: the fields of [`Answer`], two-space indented, with a final line feed.
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
-use crate::answer::{Answer, LockTimeline, LocksAnswer, MemoryAnswer};
+use crate::answer::{Answer, FindingsAnswer, LockTimeline, LocksAnswer, MemoryAnswer};
 use crate::functions::FunctionsAnswer;
 use crate::spin_locks::SpinLocksAnswer;
 
@@ -12,6 +12,11 @@ pub fn render(answer: &Answer) -> String {
 
 /// Renders the answer about locks.
 pub fn render_locks(answer: &LocksAnswer) -> String {
+    pretty(answer)
+}
+
+/// Renders the answer of the rules.
+pub fn render_findings(answer: &FindingsAnswer) -> String {
     pretty(answer)
 }
 

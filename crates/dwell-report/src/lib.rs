@@ -19,5 +19,5 @@ pub mod svg;
 pub mod terminal;
 mod tree;
 
-pub use answer::{Answer, LockTimeline, LocksAnswer, MemoryAnswer, Options};
+pub use answer::{Answer, FindingsAnswer, LockTimeline, LocksAnswer, MemoryAnswer, Options};
 pub use dwell_analysis::Analysis;

@@ -10,6 +10,7 @@ Examples:
   dwell record -p 4711 --duration 10s -o api.dwell
   dwell report api.dwell            the answer again, later or elsewhere
   dwell memory -- python3 x.py      what memory costs a command, and which stacks cause it
+  dwell findings api.dwell          what to change, and what that is worth
   dwell locks api.dwell             which locks cost time, and who held them
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
@@ -61,6 +62,11 @@ pub enum Command {
         after_help = "Counts are exact. Times are sampled, and scaled to the exact time on a CPU. What is modelled\nor attributed says so.\n\nExamples:\n  dwell memory -- python3 report.py\n  dwell record --memory -p $(pidof redis-server) --duration 10s -o redis.dwell\n  dwell memory redis.dwell\n  dwell memory --json redis.dwell | jq '.components'"
     )]
     Memory(MemoryArgs),
+    /// Print what an expert would say: habits that cost time, the numbers that show them, the remedy and what it is worth.
+    #[command(
+        after_help = "docs/findings.md explains every rule. Locks and memory are looked into as far as they were recorded\n(`dwell record --locks --memory`).\n\nExit code: with --fail-on, 1 when there is a finding of that severity or a worse one; of a command that was started,\nits own if that is not 0.\n\nExamples:\n  dwell findings api.dwell\n  dwell findings --locks -- ./server --selftest\n  dwell findings --fail-on high --json ci.dwell | jq '.findings[] | {rule, severity, title}'"
+    )]
+    Findings(FindingsArgs),
     /// Write a recording in another tool's format.
     #[command(
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
@@ -217,6 +223,52 @@ pub struct MemoryArgs {
     /// The command to start and record first; the recording is named after it.
     #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
     pub cmd: Vec<OsString>,
+}
+
+/// `dwell findings`.
+#[derive(Args, Debug)]
+pub struct FindingsArgs {
+    #[command(flatten)]
+    pub input: Input,
+    /// Print JSON with the same content.
+    #[arg(long)]
+    pub json: bool,
+    /// End with exit code 1 when there is a finding of this severity or a worse one.
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    pub fail_on: Option<SeverityChoice>,
+    /// Look for this only: a name that findings have in brackets.
+    #[arg(long, value_name = "RULE")]
+    pub rule: Option<String>,
+    /// Count the lock operations of the command.
+    #[arg(long, requires = "cmd")]
+    pub locks: bool,
+    /// Keep the ledger of memory of the command.
+    #[arg(long, requires = "cmd")]
+    pub memory: bool,
+    /// The command to start and record first; the recording is named after it.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with = "recording")]
+    pub cmd: Vec<OsString>,
+}
+
+/// See `FindingsArgs::fail_on`.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeverityChoice {
+    /// What could be gained most.
+    High,
+    /// Worth changing.
+    Medium,
+    /// Worth knowing.
+    Low,
+}
+
+impl From<SeverityChoice> for dwell_findings::Severity {
+    fn from(choice: SeverityChoice) -> Self {
+        match choice {
+            SeverityChoice::High => dwell_findings::Severity::High,
+            SeverityChoice::Medium => dwell_findings::Severity::Medium,
+            SeverityChoice::Low => dwell_findings::Severity::Low,
+        }
+    }
 }
 
 /// `dwell export`.

@@ -6,6 +6,7 @@ mod cli;
 mod counting;
 mod doctor;
 mod export;
+mod findings;
 mod following;
 mod functions;
 mod left_out;
@@ -73,6 +74,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Locks(args)) => locks::locks(&args),
         Some(Command::Memory(args)) => memory::memory(&args),
+        Some(Command::Findings(args)) => findings::findings(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),

@@ -23,9 +23,10 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-debuginfo", 2),
     ("dwell-jit", 1),
     ("dwell-locks", 2),
-    ("dwell-report", 2),
+    ("dwell-findings", 2),
+    ("dwell-report", 3),
     ("dwell-trace", 2),
-    ("dwell", 3),
+    ("dwell", 4),
 ];
 
 /// Uses within one level: the unwind rows are agreed on in `dwell-abi` and made in `dwell-elf`.

@@ -135,6 +135,8 @@ pub struct Lock {
     pub queue: Queue,
     /// What was done with it, where that was counted.
     pub counts: Option<Counts>,
+    /// Positions in `sites` of its waits.
+    pub sites: Vec<usize>,
 }
 
 impl Lock {
@@ -314,6 +316,7 @@ impl Building {
             blame,
             queue: Queue::of(analysis.tables, &self.kept),
             counts: None,
+            sites: self.sites.iter().map(|s| s.position).collect(),
         }
     }
 }

@@ -18,6 +18,7 @@ impl Answer {
         let window_ns = analysis.summary.window_ns;
         let mut answer = Answer {
             recording: recording(analysis),
+            findings: dwell_findings::findings(&dwell_findings::Recorded::of(analysis)),
             total: division(&analysis.summary.total, window_ns),
             processes: processes(analysis),
             on_cpu: stacks(analysis, options.stacks, State::on_cpu),

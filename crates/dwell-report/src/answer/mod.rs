@@ -5,6 +5,7 @@
 mod build;
 mod contention;
 mod deadlocks;
+mod findings;
 mod lock_types;
 mod locks;
 mod memory;
@@ -51,6 +52,9 @@ impl Default for Options {
 pub struct Answer {
     /// What was recorded.
     pub recording: Recording,
+    /// What the rules say, the most severe first.
+    #[serde(default)]
+    pub findings: Vec<dwell_findings::Finding>,
     /// How all thread time divides.
     pub total: Division,
     /// How each process' thread time divides, the one with the most running time first.
@@ -91,6 +95,17 @@ pub struct Answer {
     pub closure: Closure,
     /// What stands out, and what to do next.
     pub notes: Vec<String>,
+}
+
+/// What the rules say (`dwell findings`).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct FindingsAnswer {
+    /// What was recorded.
+    pub recording: Recording,
+    /// The most severe first.
+    pub findings: Vec<dwell_findings::Finding>,
+    /// Rules that need what was not recorded.
+    pub could_not_look: Vec<dwell_findings::Blind>,
 }
 
 /// What was recorded.

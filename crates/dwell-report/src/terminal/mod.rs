@@ -2,6 +2,7 @@
 mod contention;
 mod deadlocks;
 mod division;
+mod findings;
 mod functions;
 mod header;
 mod kernel_locks;
@@ -15,6 +16,7 @@ mod waits;
 
 use crate::answer::Answer;
 pub use contention::{render_timeline, timeline_parts};
+pub use findings::render_findings;
 pub use functions::render_functions;
 pub use locks::render_locks;
 pub use memory::render_memory;
@@ -39,11 +41,12 @@ impl Default for Style {
     }
 }
 
-/// Renders the answer: what was recorded, how time divides, hottest stacks on and off the processor,
+/// Renders the answer: what was recorded, what the rules say, how time divides, hottest stacks on and off the processor,
 /// what waits were for, what was lost, what to do next.
 pub fn render(answer: &Answer, style: &Style) -> String {
     let mut page = Page::new(style);
     header::add(&mut page, &answer.recording);
+    findings::add_section(&mut page, &answer.findings);
     division::add(&mut page, answer);
     stacks::add_on_cpu(&mut page, answer);
     stacks::add_off_cpu(&mut page, answer);

@@ -1,0 +1,86 @@
+//! Like threads that mostly wait for one lock: they work one after the other.
+use super::{lock_held_while_asleep, range};
+use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::queue::Model;
+use crate::recorded::{LockUse, Recorded};
+
+pub(super) const NAME: &str = "lock-serialises-pool";
+
+/// Of the threads' lives. Two threads that are in the lock half of the time wait a fifth of it.
+const WAITING_SHARE: f64 = 0.25;
+/// From here on most threads wait at any instant.
+const HIGH_SHARE: f64 = 0.5;
+/// Waiting that is too short to say anything of, ns.
+const LEAST_NS: u64 = 100_000_000;
+/// Into how many locks it is divided for the prediction: the least that helps.
+const SHARDS: f64 = 2.0;
+
+pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
+    recorded
+        .locks
+        .iter()
+        .filter_map(|lock| judge(recorded, lock))
+        .collect()
+}
+
+fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
+    let waited_ns = lock.lock.waited_ns;
+    let lived_ns = recorded.lifetime_ns(&lock.threads);
+    let share = (waited_ns as f64 / lived_ns.max(1) as f64).min(1.0);
+    let threads = recorded.at_a_time(&lock.threads).round() as u64;
+    let is_known = waited_ns >= LEAST_NS && threads >= 2;
+    if !is_known || share < WAITING_SHARE || lock_held_while_asleep::explains(lock) {
+        return None;
+    }
+    let models = Model::of(threads, share);
+    let capacity = capacity(recorded, lock, lived_ns, threads);
+    let (low, high) = range(models.iter().map(|m| m.saved_by_shards(SHARDS, capacity)));
+    let label = lock.lock.waiters.first()?.label;
+    let path = lock.lock.waiters.iter().find_map(|w| w.path);
+    let holder = lock.lock.blame.iter().find_map(|b| b.path);
+    let mut stacks = Vec::new();
+    stacks.extend(path.map(|p| recorded.stack(format!("{} waits", recorded.name(label)), p)));
+    stacks.extend(holder.map(|p| recorded.stack("where the owner lets it go".to_owned(), p)));
+    Some(Finding {
+        rule: NAME.to_owned(),
+        severity: Severity::from_share(share, HIGH_SHARE),
+        title: format!(
+            "{threads} threads ({}) work one after the other: {:.0} % of their time is waiting for one lock",
+            recorded.name(label),
+            100.0 * share
+        ),
+        evidence: vec![
+            Number::ns("waiting for the lock", waited_ns),
+            Number::share("of these threads' time", share),
+            Number::count("threads", threads as f64),
+            Number::count("of which the lock lets work", threads as f64 * (1.0 - share)),
+            Number::count("waits", lock.lock.waits as f64),
+        ],
+        stacks,
+        remedy: "Hold the lock for less, or divide what it guards into parts with a lock each; a pool of fewer threads loses \
+                 nothing until then."
+            .to_owned(),
+        effect: Effect {
+            of: "the time these threads take for the same work".to_owned(),
+            low,
+            high,
+            how: "closed queue with the measured share of waiting, two locks instead of one, no more than the processors \
+                  allow"
+                .to_owned(),
+        },
+        confidence: Confidence::High,
+        page: page(NAME),
+    })
+}
+
+/// How many times as much the machine's processors could do as these threads do now.
+fn capacity(recorded: &Recorded<'_, '_>, lock: &LockUse, lived_ns: u64, threads: u64) -> f64 {
+    let running = |t: &usize| recorded.analysis.summary.threads[*t].times.running();
+    let ran_ns: u64 = lock
+        .threads
+        .iter()
+        .map(running)
+        .fold(0, u64::saturating_add);
+    let cpus_used = threads as f64 * ran_ns as f64 / lived_ns.max(1) as f64;
+    recorded.cpus() as f64 / cpus_used.max(f64::MIN_POSITIVE)
+}

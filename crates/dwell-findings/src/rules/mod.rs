@@ -1,0 +1,44 @@
+//! The rules, one file each.
+mod lock_held_while_asleep;
+mod lock_serialises_pool;
+mod more_threads_than_processors;
+mod polling_by_sleeping;
+mod spin_convoy;
+
+use crate::{Needs, Rule};
+
+/// Every rule.
+pub const ALL: &[Rule] = &[
+    Rule {
+        name: spin_convoy::NAME,
+        needs: Needs::Times,
+        find: spin_convoy::find,
+    },
+    Rule {
+        name: lock_held_while_asleep::NAME,
+        needs: Needs::Times,
+        find: lock_held_while_asleep::find,
+    },
+    Rule {
+        name: lock_serialises_pool::NAME,
+        needs: Needs::Times,
+        find: lock_serialises_pool::find,
+    },
+    Rule {
+        name: more_threads_than_processors::NAME,
+        needs: Needs::Times,
+        find: more_threads_than_processors::find,
+    },
+    Rule {
+        name: polling_by_sleeping::NAME,
+        needs: Needs::Times,
+        find: polling_by_sleeping::find,
+    },
+];
+
+/// A range over the models of a lock.
+fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    values.fold((1.0, 0.0), |(low, high): (f64, f64), v| {
+        (low.min(v), high.max(v))
+    })
+}

@@ -1,0 +1,257 @@
+/*
+ * habits: programs with a bad habit that `dwell findings` is to name, each with a healthy twin that does the same work.
+ *
+ *     habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B]
+ *
+ *     spin-convoy                   threads take pages to clear from a queue behind a spin lock, one (healthy: many) at a time
+ *     lock-held-while-asleep        threads sleep with the mutex that all need (healthy: without it)
+ *     lock-serialises-pool          threads compute with the mutex that all need (healthy: without it)
+ *     more-threads-than-processors  four threads compute for each processor (healthy: one)
+ *     polling-by-sleeping           a thread looks for work every millisecond (healthy: waits for it)
+ *
+ * Truth: one line of JSON.
+ */
+#include "truth.h"
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <x86intrin.h>
+
+enum { PAGE = 4096, THREADS_MAX = 64, HEALTHY_BATCH = 64, SLEPT_US = 2000, THREADS_PER_CPU = 4 };
+
+static int sick;
+static int threads = 2;
+static long batch = 1;
+static double seconds = 2;
+static atomic_bool over;
+
+struct worker {
+	pthread_t thread;
+	int number;
+	uint64_t cpu_ns;
+	uint64_t waited; /* what it waited: cycles of spinning, or ns */
+	uint64_t cycles; /* of the loop */
+	uint64_t units;
+};
+
+static struct worker workers[THREADS_MAX];
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+
+/* ---- spin-convoy ---- */
+
+static _Alignas(64) atomic_int word;
+static _Alignas(64) volatile uint64_t taken;
+
+static SITE void lock_queue(void)
+{
+	for (;;) {
+		while (atomic_load_explicit(&word, memory_order_relaxed))
+			__builtin_ia32_pause();
+		if (!atomic_exchange_explicit(&word, 1, memory_order_acquire))
+			return;
+	}
+}
+
+static SITE void unlock_queue(void) { atomic_store_explicit(&word, 0, memory_order_release); }
+
+static SITE void clear(char *page)
+{
+	for (int i = 0; i < PAGE; i += 64)
+		*(volatile long *)(page + i) = 0;
+}
+
+static void take_pages(struct worker *w)
+{
+	/* A longer wait is one that the thread had no processor in. */
+	enum { LONGEST = 10000000 };
+	char page[PAGE];
+	uint64_t begun = __rdtsc();
+	while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+		uint64_t from = __rdtsc();
+		lock_queue();
+		uint64_t waited = __rdtsc() - from;
+		taken += (uint64_t)batch;
+		unlock_queue();
+		if (waited < LONGEST)
+			w->waited += waited;
+		for (long i = 0; i < batch; i++)
+			clear(page);
+		w->units += (uint64_t)batch;
+	}
+	w->cycles = __rdtsc() - begun;
+}
+
+/* ---- mutexes ---- */
+
+static volatile uint64_t sink;
+
+static SITE void compute(uint64_t ns)
+{
+	uint64_t hash = 14695981039346656037u;
+	for (uint64_t end = thread_cpu_ns() + ns; thread_cpu_ns() < end;)
+		for (int i = 0; i < 1000; i++)
+			hash = (hash ^ (uint64_t)i) * 1099511628211u;
+	sink = hash;
+}
+
+static SITE void lock_timed(struct worker *w)
+{
+	uint64_t from = now_ns();
+	pthread_mutex_lock(&mutex);
+	w->waited += now_ns() - from;
+}
+
+static SITE void rest(void) { usleep(SLEPT_US); }
+
+static void sleep_with_lock(struct worker *w)
+{
+	while (!over) {
+		lock_timed(w);
+		compute(20000);
+		if (sick)
+			rest();
+		pthread_mutex_unlock(&mutex);
+		if (!sick)
+			rest();
+		compute(100000);
+		w->units++;
+	}
+}
+
+static void compute_with_lock(struct worker *w)
+{
+	while (!over) {
+		lock_timed(w);
+		compute(sick ? 900000 : 5000);
+		pthread_mutex_unlock(&mutex);
+		compute(sick ? 100000 : 995000);
+		w->units++;
+	}
+}
+
+static void compute_only(struct worker *w)
+{
+	while (!over) {
+		compute(1000000);
+		w->units++;
+	}
+}
+
+static SITE void look_for_work(struct worker *w)
+{
+	while (!over) {
+		usleep(1000);
+		w->units++;
+	}
+}
+
+static SITE void wait_for_work(struct worker *w)
+{
+	pthread_mutex_lock(&mutex);
+	while (!over) {
+		pthread_cond_wait(&news, &mutex);
+		w->units++;
+	}
+	pthread_mutex_unlock(&mutex);
+}
+
+static void poll_or_wait(struct worker *w)
+{
+	if (sick)
+		look_for_work(w);
+	else
+		wait_for_work(w);
+}
+
+/* ---- all ---- */
+
+struct habit {
+	const char *name;
+	void (*body)(struct worker *);
+};
+
+static const struct habit HABITS[] = {
+	{ "spin-convoy", take_pages },
+	{ "lock-held-while-asleep", sleep_with_lock },
+	{ "lock-serialises-pool", compute_with_lock },
+	{ "more-threads-than-processors", compute_only },
+	{ "polling-by-sleeping", poll_or_wait },
+};
+static const struct habit *habit;
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+	char name[16];
+	snprintf(name, sizeof name, "worker-%d", w->number);
+	prctl(PR_SET_NAME, name);
+	habit->body(w);
+	w->cpu_ns = thread_cpu_ns();
+	return NULL;
+}
+
+static void usage(void)
+{
+	fprintf(stderr, "usage: habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B]\n");
+	exit(2);
+}
+
+static void parse(int argc, char **argv)
+{
+	for (size_t i = 0; argc > 2 && i < sizeof HABITS / sizeof *HABITS; i++)
+		if (!strcmp(argv[1], HABITS[i].name))
+			habit = &HABITS[i];
+	if (!habit)
+		usage();
+	sick = !strcmp(argv[2], "sick");
+	if (!sick && strcmp(argv[2], "healthy"))
+		usage();
+	batch = sick ? 1 : HEALTHY_BATCH;
+	if (habit->body == sleep_with_lock || habit->body == compute_with_lock)
+		threads = 3;
+	if (habit->body == compute_only)
+		threads = (int)sysconf(_SC_NPROCESSORS_ONLN) * (sick ? THREADS_PER_CPU : 1);
+	if (habit->body == poll_or_wait)
+		threads = 1;
+	for (int i = 3; i + 1 < argc; i += 2) {
+		if (!strcmp(argv[i], "--seconds"))
+			seconds = atof(argv[i + 1]);
+		else if (!strcmp(argv[i], "--threads"))
+			threads = atoi(argv[i + 1]);
+		else if (!strcmp(argv[i], "--batch"))
+			batch = atol(argv[i + 1]);
+		else
+			usage();
+	}
+	if (threads < 1 || threads > THREADS_MAX || batch < 1)
+		usage();
+}
+
+int main(int argc, char **argv)
+{
+	parse(argc, argv);
+	uint64_t begun = now_ns();
+	for (int i = 0; i < threads; i++) {
+		workers[i].number = i;
+		if (pthread_create(&workers[i].thread, NULL, work, &workers[i]))
+			die("pthread_create");
+	}
+	usleep((useconds_t)(seconds * 1e6));
+	over = true;
+	pthread_mutex_lock(&mutex);
+	pthread_cond_broadcast(&news);
+	pthread_mutex_unlock(&mutex);
+	uint64_t cpu_ns = 0, waited = 0, cycles = 0, units = 0;
+	for (int i = 0; i < threads; i++) {
+		pthread_join(workers[i].thread, NULL);
+		cpu_ns += workers[i].cpu_ns;
+		waited += workers[i].waited;
+		cycles += workers[i].cycles;
+		units += workers[i].units;
+	}
+	printf("{\"habit\":\"%s\",\"threads\":%d,\"batch\":%ld,\"wall_ns\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
+	       ",\"waited\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"units\":%" PRIu64 "}\n",
+	       habit->name, threads, batch, now_ns() - begun, cpu_ns, waited, cycles, units);
+	return 0;
+}
