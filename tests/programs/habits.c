@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <x86intrin.h>
 
-enum { PAGE = 4096, THREADS_MAX = 64, HEALTHY_BATCH = 64, SLEPT_US = 2000, THREADS_PER_CPU = 4 };
+enum { PAGE = 4096, THREADS_MAX = 64, HEALTHY_BATCH = 64, SLEPT_US = 25000, THREADS_PER_CPU = 4 };
 
 static int sick;
 static int threads = 2;

@@ -84,6 +84,16 @@ impl<'a, 't> Recorded<'a, 't> {
         lives.fold(0, u64::saturating_add)
     }
 
+    /// The same, but for the time that they wanted a processor and had none: what they do of their own is a part of this.
+    pub fn undisturbed_ns(&self, threads: &[usize]) -> u64 {
+        let own = threads.iter().map(|t| {
+            let share = &self.analysis.summary.threads[*t];
+            let without = share.times.runnable().saturating_add(share.times.stolen());
+            share.lifetime_ns.saturating_sub(without)
+        });
+        own.fold(0, u64::saturating_add)
+    }
+
     /// How many of these threads there were at a time, on average over the time that there were any.
     pub fn at_a_time(&self, threads: &[usize]) -> f64 {
         let rows = || threads.iter().map(|t| &self.analysis.tables.threads[*t]);

@@ -42,7 +42,7 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
         .map(|(key, _)| *key)?;
     let asleep = lock.asleep_ns() as f64 / waited_ns as f64;
     let threads = recorded.at_a_time(&lock.threads).round().max(2.0) as u64;
-    let of_life = waited_ns as f64 / recorded.lifetime_ns(&lock.threads).max(1) as f64;
+    let of_life = waited_ns as f64 / recorded.undisturbed_ns(&lock.threads).max(1) as f64;
     let models = Model::of(threads, of_life.min(1.0));
     let (low, high) = range(models.iter().map(|m| m.saved_by_moving(asleep)));
     // What owners wait for may have room for one at a time itself, as the lock has.

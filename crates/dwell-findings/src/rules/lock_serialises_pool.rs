@@ -6,7 +6,7 @@ use crate::recorded::{LockUse, Recorded};
 
 pub(super) const NAME: &str = "lock-serialises-pool";
 
-/// Of the threads' lives. Two threads that are in the lock half of the time wait a fifth of it.
+/// Of the threads' lives but for queueing for processors, which a busy machine adds. Two threads that are in the lock half of the time wait a fifth of it.
 const WAITING_SHARE: f64 = 0.25;
 /// From here on most threads wait at any instant.
 const HIGH_SHARE: f64 = 0.5;
@@ -25,17 +25,25 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
 
 fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
     let waited_ns = lock.lock.waited_ns;
-    let lived_ns = recorded.lifetime_ns(&lock.threads);
+    let label = lock.lock.waiters.first()?.label;
+    // Who comes once, at the end, is not of the pool.
+    let label_of = |t: &usize| recorded.analysis.groups.label_of_thread(*t);
+    let pool: Vec<usize> = lock
+        .threads
+        .iter()
+        .copied()
+        .filter(|t| label_of(t) == label)
+        .collect();
+    let lived_ns = recorded.undisturbed_ns(&pool);
     let share = (waited_ns as f64 / lived_ns.max(1) as f64).min(1.0);
-    let threads = recorded.at_a_time(&lock.threads).round() as u64;
+    let threads = recorded.at_a_time(&pool).round() as u64;
     let is_known = waited_ns >= LEAST_NS && threads >= 2;
     if !is_known || share < WAITING_SHARE || lock_held_while_asleep::explains(lock) {
         return None;
     }
     let models = Model::of(threads, share);
-    let capacity = capacity(recorded, lock, lived_ns, threads);
+    let capacity = capacity(recorded, &pool, lived_ns, threads);
     let (low, high) = range(models.iter().map(|m| m.saved_by_shards(SHARDS, capacity)));
-    let label = lock.lock.waiters.first()?.label;
     let path = lock.lock.waiters.iter().find_map(|w| w.path);
     let holder = lock.lock.blame.iter().find_map(|b| b.path);
     let mut stacks = Vec::new();
@@ -74,13 +82,9 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
 }
 
 /// How many times as much the machine's processors could do as these threads do now.
-fn capacity(recorded: &Recorded<'_, '_>, lock: &LockUse, lived_ns: u64, threads: u64) -> f64 {
+fn capacity(recorded: &Recorded<'_, '_>, pool: &[usize], lived_ns: u64, threads: u64) -> f64 {
     let running = |t: &usize| recorded.analysis.summary.threads[*t].times.running();
-    let ran_ns: u64 = lock
-        .threads
-        .iter()
-        .map(running)
-        .fold(0, u64::saturating_add);
+    let ran_ns: u64 = pool.iter().map(running).fold(0, u64::saturating_add);
     let cpus_used = threads as f64 * ran_ns as f64 / lived_ns.max(1) as f64;
     recorded.cpus() as f64 / cpus_used.max(f64::MIN_POSITIVE)
 }

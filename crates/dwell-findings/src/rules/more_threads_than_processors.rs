@@ -83,3 +83,48 @@ fn judge(recorded: &Recorded<'_, '_>, position: usize) -> Option<Finding> {
         page: page(NAME),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dwell_analysis::Analysis;
+    use dwell_analysis::testing::drawn;
+
+    /// So many threads on four processors that each ran and queued so long.
+    fn found(threads: usize, ran_ms: u32, queued_ms: u32) -> Vec<Finding> {
+        let row = |name: &str, cells: &dyn Fn(usize) -> String| {
+            let cells: Vec<String> = (0..threads).map(cells).collect();
+            format!("{name} | {}", cells.join(" | "))
+        };
+        let text = [
+            row("thread", &|t| format!("w-{t} | w-{t}")),
+            row("state", &|_| "running | runnable".to_owned()),
+            row("time", &|_| format!("{ran_ms} | {queued_ms}")),
+            row("stack", &|_| "work | work".to_owned()),
+        ];
+        let tables = drawn(&text.join("\n"));
+        let analysis = Analysis::of(&tables);
+        find(&Recorded::of(&analysis))
+    }
+
+    #[test]
+    fn a_pool_twice_as_large_as_the_machine_is_told() {
+        let found = found(8, 500, 500);
+        let [finding] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert!(finding.title.contains("8 threads"), "{finding:?}");
+        assert!(finding.remedy.starts_with("Use 4 threads"), "{finding:?}");
+        let [low, high] = [finding.effect.low, finding.effect.high];
+        assert!(
+            (low - 0.5).abs() < 1e-6 && (high - 0.5).abs() < 1e-6,
+            "{finding:?}"
+        );
+    }
+
+    #[test]
+    fn a_pool_that_fits_and_processors_that_others_have_are_not_its_fault() {
+        assert_eq!(found(4, 950, 50), []);
+        assert_eq!(found(8, 150, 850), []);
+    }
+}
