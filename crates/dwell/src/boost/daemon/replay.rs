@@ -266,7 +266,7 @@ impl First {
         unsafe {
             done(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
             match libc::fork() {
-                -1 => return Err(io::Error::last_os_error()),
+                -1 => Err(io::Error::last_os_error()),
                 0 => {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
                     // What it sees of processes must be its own namespace's.
