@@ -19,6 +19,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-booster", 2),
     ("dwell-spin", 1),
     ("dwell-switch", 1),
+    ("dwell-whatif", 1),
     ("dwell-script", 1),
     ("dwell-debuginfo", 2),
     ("dwell-jit", 1),

@@ -1,0 +1,145 @@
+//! The published investigation as a case: 39 threads zero pages, each taking one 4 KiB page per acquisition
+//! of one spin lock; of 60.3 s on processors 52.0 s were spent spinning, while about 8.6 GB were zeroed.
+use dwell_whatif::{Change, Effort, Kind, Machine, Model, SpinShares, closed, predict, remedies};
+
+const THREADS: usize = 39;
+
+fn shares() -> SpinShares {
+    SpinShares {
+        threads: THREADS,
+        running_ns: 60.3e9,
+        spinning_ns: 52.0e9,
+        units: 8.6e9 / 4096.0,
+        kind: Kind::Ttas,
+    }
+}
+
+/// With hand-overs that cost nothing: the arithmetic of the case alone.
+fn arithmetic() -> Model {
+    Model::of_spin_shares(&shares(), Machine::ideal(96))
+}
+
+#[test]
+fn about_five_threads_are_useful() {
+    let model = arithmetic();
+    let useful = model.useful_threads(0).expect("a lock");
+    assert!((useful - 5.4).abs() < 0.05, "{useful}");
+}
+
+#[test]
+fn nine_pages_at_a_time_no_longer_saturate_the_lock() {
+    let model = arithmetic();
+    let (think, hold) = model.think_and_hold_ns(0).expect("a lock");
+    assert_eq!(
+        closed::batch_without_saturation(THREADS as f64, think, hold),
+        9
+    );
+    let batch = |batch| {
+        let change = Change {
+            batch: Some(batch),
+            ..Change::default()
+        };
+        predict(&model, &change, Effort::default())
+    };
+    // Up to eight the lock is always taken and the throughput is what it lets through; beyond, threads
+    // are what limits it.
+    let per_second = |batch: f64| batch / hold * 1e9;
+    for pages in [4, 6] {
+        let p = batch(pages);
+        assert!(p.utilisation.likely > 0.97, "{pages}: {:?}", p.utilisation);
+        let error = p.throughput.likely / per_second(f64::from(pages)) - 1.0;
+        assert!(error.abs() < 0.04, "{pages}: {error}");
+    }
+    let twelve = batch(12);
+    assert!(twelve.utilisation.likely < 0.9, "{:?}", twelve.utilisation);
+    assert!(
+        twelve.spinning_share.likely < 0.1,
+        "{:?}",
+        twelve.spinning_share
+    );
+}
+
+#[test]
+fn the_recorded_share_of_spinning_is_reproduced() {
+    for machine in [Machine::ideal(96), Machine::server(96)] {
+        let model = Model::of_spin_shares(&shares(), machine);
+        let p = predict(&model, &Change::default(), Effort::default());
+        assert!(p.spinning_share.has(52.0 / 60.3), "{:?}", p.spinning_share);
+        assert!(
+            (p.spinning_share.likely - 0.862).abs() < 0.015,
+            "{:?}",
+            p.spinning_share
+        );
+        // 60.3 s of 39 threads are 1.55 s for 2.1 million pages.
+        let rate = shares().units / (60.3 / THREADS as f64);
+        assert!(
+            (p.throughput.likely / rate - 1.0).abs() < 0.05,
+            "{:?}",
+            p.throughput
+        );
+    }
+}
+
+#[test]
+fn one_thread_needs_a_small_fraction_of_the_processors() {
+    let model = Model::of_spin_shares(&shares(), Machine::server(96));
+    let change = Change {
+        threads: Some(1),
+        ..Change::default()
+    };
+    let p = predict(&model, &change, Effort::default());
+    // The recorded useful share is 13.8 %.
+    assert!(
+        p.cpu_ratio.likely < 0.15 && p.cpu_ratio.high < 0.2,
+        "{:?}",
+        p.cpu_ratio
+    );
+    assert!(p.spinning_share.likely < 1e-9);
+}
+
+#[test]
+fn the_four_remedies_are_ranked_and_together_do_most() {
+    let model = Model::of_spin_shares(&shares(), Machine::server(96));
+    let all = remedies(&model, 0, Effort::default());
+    let place = |text: &str| {
+        let found = all.iter().position(|r| r.what.contains(text));
+        found.unwrap_or_else(|| {
+            panic!(
+                "{text}: {:?}",
+                all.iter().map(|r| &r.what).collect::<Vec<_>>()
+            )
+        })
+    };
+    // Larger batches are the cure; a queued lock alone makes hand-overs cheaper and wastes as many processors.
+    let batch = &all[place("39 units per")].prediction;
+    let queued = all
+        .iter()
+        .find(|r| r.what == "a queued lock")
+        .expect("tried");
+    let fewer = all
+        .iter()
+        .find(|r| r.what.ends_with("threads"))
+        .expect("tried");
+    assert!(batch.gain.low > 4.0, "{:?}", batch.gain);
+    assert!(batch.cpu_ratio.high < 0.3, "{:?}", batch.cpu_ratio);
+    assert!(
+        queued.prediction.spinning_share.likely > 0.7,
+        "{:?}",
+        queued.prediction.spinning_share
+    );
+    assert!(
+        fewer.prediction.cpu_ratio.high < 0.4,
+        "{:?}",
+        fewer.prediction.cpu_ratio
+    );
+    // Fewer threads that take many at a time from a queued lock: the least processor time of all.
+    let joint = &all[place("units, a queued lock")].prediction;
+    for one in [batch, &queued.prediction, &fewer.prediction] {
+        assert!(
+            joint.cpu_ratio.likely <= one.cpu_ratio.likely * 1.02,
+            "{:?}",
+            one.change
+        );
+    }
+    assert!(joint.gain.likely > 1.0, "{:?}", joint.gain);
+}
