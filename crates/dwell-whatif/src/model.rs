@@ -2,6 +2,7 @@
 use crate::closed;
 use crate::machine::{Kind, Machine};
 use crate::random::Random;
+use crate::sim::{self, Doing, Limits};
 use crate::times::Times;
 
 /// A lock that threads take.
@@ -24,6 +25,8 @@ pub struct Visit {
     pub per_unit: f64,
     /// How long the lock is held, running at full speed.
     pub hold: Times,
+    /// How long its owner sleeps with it, beside that.
+    pub asleep: Times,
 }
 
 /// Threads with the same program.
@@ -70,6 +73,8 @@ pub struct Model {
 pub struct SpinShares {
     /// Number of threads.
     pub threads: usize,
+    /// How long they were at it, by the clock, ns.
+    pub elapsed_ns: f64,
     /// Their time on processors, ns.
     pub running_ns: f64,
     /// Of that: spinning for the lock, ns.
@@ -101,44 +106,82 @@ pub struct Change {
     pub processors: Option<usize>,
 }
 
+impl Visit {
+    /// Mean time that the lock is held, ns.
+    fn held_ns(&self) -> f64 {
+        self.hold.mean_ns() + self.asleep.mean_ns()
+    }
+}
+
+/// Threads that do a unit per acquisition of one lock.
+fn spinners(shares: &SpinShares, machine: Machine, useful_ns: f64, hold_ns: f64) -> Model {
+    let spread = |mean_ns: f64| Times::Spread { mean_ns, cv: 0.3 };
+    Model {
+        classes: vec![Class {
+            name: "threads".into(),
+            threads: shares.threads,
+            think: spread((useful_ns - hold_ns).max(0.0)),
+            away: Times::fixed(0.0),
+            visits: vec![Visit {
+                lock: 0,
+                per_unit: 1.0,
+                hold: spread(hold_ns),
+                asleep: Times::fixed(0.0),
+            }],
+        }],
+        locks: vec![Lock {
+            name: "lock".into(),
+            kind: shares.kind,
+            shards: 1,
+        }],
+        machine,
+        uncertainty: Uncertainty {
+            think: 0.05,
+            hold: 0.05,
+            costs: 0.2,
+        },
+    }
+}
+
+/// Of the time on processors: spinning.
+fn spinning_share(model: &Model) -> f64 {
+    let limits = Limits {
+        elapsed_ns: 2e9,
+        events: 150_000,
+    };
+    let tally = sim::run(model, limits, 1);
+    tally.time(Doing::Spin) / tally.busy_ns.max(1.0)
+}
+
 impl Model {
-    /// From shares of a profile. The lock is taken to be saturated, which spinning threads show: in the time in
-    /// which all threads but one wait, a unit takes a hold and a hand-over, so these two together are the time
-    /// on all processors divided by threads and units. A hand-over is spent spinning; what remains of the useful
-    /// time beside the hold is work without the lock.
+    /// From shares of a profile.
+    ///
+    /// Where every thread has a processor the lock is taken to be saturated, which much spinning shows: then a unit takes
+    /// a hold and a hand-over. A hand-over is spent spinning; what remains of the useful time beside the hold is
+    /// work without the lock. Where there are more threads than processors, or little spinning, the hold is the
+    /// one with which a simulation spins as much.
     pub fn of_spin_shares(shares: &SpinShares, machine: Machine) -> Model {
-        let threads = shares.threads.max(1) as f64;
-        let turn_ns = shares.running_ns / threads / shares.units;
+        let spinning = shares.spinning_ns / shares.running_ns.max(1.0);
+        let is_saturated = spinning > 0.3 && shares.threads <= machine.processors;
         let useful_ns = (shares.running_ns - shares.spinning_ns).max(0.0) / shares.units;
-        let waiters = threads * shares.spinning_ns / shares.running_ns.max(1.0);
-        let handoff_ns = machine.handoff_ns(shares.kind, waiters as usize);
-        // A hand-over cannot be all of it: the least that a lock protects is a few instructions.
-        let hold_ns = (turn_ns - handoff_ns).max(turn_ns / 10.0);
-        let spread = |mean_ns: f64| Times::Spread { mean_ns, cv: 0.3 };
-        Model {
-            classes: vec![Class {
-                name: "threads".into(),
-                threads: shares.threads,
-                think: spread((useful_ns - hold_ns).max(0.0)),
-                away: Times::fixed(0.0),
-                visits: vec![Visit {
-                    lock: 0,
-                    per_unit: 1.0,
-                    hold: spread(hold_ns),
-                }],
-            }],
-            locks: vec![Lock {
-                name: "lock".into(),
-                kind: shares.kind,
-                shards: 1,
-            }],
-            machine,
-            uncertainty: Uncertainty {
-                think: 0.05,
-                hold: 0.05,
-                costs: 0.2,
-            },
+        if is_saturated {
+            let turn_ns = shares.elapsed_ns / shares.units;
+            let waiters = shares.threads as f64 * spinning;
+            let handoff_ns = machine.handoff_ns(shares.kind, waiters as usize);
+            // A hand-over cannot be all of it: the least that a lock protects is a few instructions.
+            let hold_ns = (turn_ns - handoff_ns).max(turn_ns / 10.0).min(useful_ns);
+            return spinners(shares, machine, useful_ns, hold_ns);
         }
+        let (mut low, mut high) = (0.0, 1.0);
+        for _ in 0..10 {
+            let middle = (low + high) / 2.0;
+            let model = spinners(shares, machine.clone(), useful_ns, useful_ns * middle);
+            match spinning_share(&model) < spinning {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        spinners(shares, machine, useful_ns, useful_ns * (low + high) / 2.0)
     }
 
     /// The model with a change made.
@@ -160,6 +203,7 @@ impl Model {
         for visit in model.visits_mut(change.lock) {
             visit.per_unit /= batch;
             visit.hold = visit.hold.scaled(hold);
+            visit.asleep = visit.asleep.scaled(hold);
         }
         model
     }
@@ -195,14 +239,10 @@ impl Model {
         let (mut think, mut hold, mut acquisitions) = (0.0, 0.0, 0.0);
         for class in &self.classes {
             let threads = class.threads as f64;
-            let own: f64 = class
-                .visits
-                .iter()
-                .map(|v| v.per_unit * v.hold.mean_ns())
-                .sum();
+            let own: f64 = class.visits.iter().map(|v| v.per_unit * v.held_ns()).sum();
             let unit = class.think.mean_ns() + class.away.mean_ns() + own;
             for visit in class.visits.iter().filter(|v| v.lock == lock) {
-                let held = visit.per_unit * visit.hold.mean_ns();
+                let held = visit.per_unit * visit.held_ns();
                 hold += threads * held;
                 think += threads * (unit - held);
                 acquisitions += threads * visit.per_unit;

@@ -14,6 +14,7 @@ fn model(threads: usize, think: Times, hold: Times, kind: Kind, machine: Machine
                 lock: 0,
                 per_unit: 1.0,
                 hold,
+                asleep: Times::fixed(0.0),
             }],
         }],
         locks: vec![Lock {
@@ -158,6 +159,7 @@ fn relieving_one_of_two_locks_moves_the_queue_to_the_other() {
         lock,
         per_unit: 1.0,
         hold: Times::exponential(hold),
+        asleep: Times::fixed(0.0),
     };
     let lock = |name: &str| Lock {
         name: name.into(),
@@ -195,4 +197,23 @@ fn relieving_one_of_two_locks_moves_the_queue_to_the_other() {
         "{:?}",
         second.gain
     );
+}
+
+#[test]
+fn more_threads_than_processors_stop_a_ticket_lock() {
+    for think in [2_000.0, 9_180.0] {
+        let mut machine = Machine::server(2);
+        machine.slice_ns = 4e6;
+        let (think, hold) = (
+            Times::Spread {
+                mean_ns: think,
+                cv: 0.3,
+            },
+            Times::fixed(4_960.0),
+        );
+        let model = model(4, think, hold, Kind::Ticket, machine);
+        let p = predict(&model, &Change::default(), Effort::default());
+        // Recorded on two processors: 510 units per second, 71 000 for one thread.
+        assert!(p.throughput.likely < 5_000.0, "{p:#?}");
+    }
 }

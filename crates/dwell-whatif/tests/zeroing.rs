@@ -7,6 +7,7 @@ const THREADS: usize = 39;
 fn shares() -> SpinShares {
     SpinShares {
         threads: THREADS,
+        elapsed_ns: 60.3e9 / THREADS as f64,
         running_ns: 60.3e9,
         spinning_ns: 52.0e9,
         units: 8.6e9 / 4096.0,
@@ -142,4 +143,26 @@ fn the_four_remedies_are_ranked_and_together_do_most() {
         );
     }
     assert!(joint.gain.likely > 1.0, "{:?}", joint.gain);
+}
+
+/// The same estimate where it can be checked: shares of a simulated program give back its hold.
+#[test]
+fn the_hold_is_found_from_shares_also_with_fewer_processors() {
+    let mut truth = arithmetic();
+    truth.machine = Machine::server(2);
+    truth.classes[0].threads = 6;
+    let p = predict(&truth, &Change::default(), Effort::default());
+    let elapsed_ns = 1e9;
+    let shares = SpinShares {
+        threads: 6,
+        elapsed_ns,
+        running_ns: p.busy.likely * 2.0 * elapsed_ns,
+        spinning_ns: p.wasted_processors.likely * elapsed_ns,
+        units: p.throughput.likely,
+        kind: Kind::Ttas,
+    };
+    let found = Model::of_spin_shares(&shares, Machine::server(2));
+    let (_, hold) = truth.think_and_hold_ns(0).expect("a lock");
+    let (_, again) = found.think_and_hold_ns(0).expect("a lock");
+    assert!((again / hold - 1.0).abs() < 0.3, "{again} {hold}");
 }

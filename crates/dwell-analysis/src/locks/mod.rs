@@ -16,6 +16,7 @@ pub mod classify;
 pub mod contention;
 mod counts;
 pub mod deadlocks;
+pub mod demand;
 pub mod kernel;
 pub mod kinds;
 mod queue;

@@ -110,8 +110,12 @@ impl Thread {
                 Step::Run(part, Doing::Think),
                 Step::Acquire(instance),
                 Step::Run(visit.hold.draw(random), Doing::Hold),
-                Step::Release(instance),
             ]);
+            let asleep = visit.asleep.draw(random);
+            if asleep > 0.0 {
+                self.steps.push_back(Step::Away(asleep));
+            }
+            self.steps.push_back(Step::Release(instance));
         }
         if away > 0.0 {
             self.steps.push_back(Step::Away(away));
