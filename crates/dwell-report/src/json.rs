@@ -4,6 +4,7 @@
 use crate::answer::{Answer, FindingsAnswer, LockTimeline, LocksAnswer, MemoryAnswer};
 use crate::functions::FunctionsAnswer;
 use crate::spin_locks::SpinLocksAnswer;
+use crate::whatif::WhatIfAnswer;
 
 /// Renders the answer.
 pub fn render(answer: &Answer) -> String {
@@ -32,6 +33,11 @@ pub fn render_functions(answer: &FunctionsAnswer) -> String {
 
 /// Renders the answer about spin locks of the kernel.
 pub fn render_spin_locks(answer: &SpinLocksAnswer) -> String {
+    pretty(answer)
+}
+
+/// Renders the answer about changes.
+pub fn render_whatif(answer: &WhatIfAnswer) -> String {
     pretty(answer)
 }
 

@@ -18,6 +18,7 @@ pub mod spin_locks;
 pub mod svg;
 pub mod terminal;
 mod tree;
+pub mod whatif;
 
 pub use answer::{Answer, FindingsAnswer, LockTimeline, LocksAnswer, MemoryAnswer, Options};
 pub use dwell_analysis::Analysis;

@@ -12,6 +12,7 @@ Examples:
   dwell memory -- python3 x.py      what memory costs a command, and which stacks cause it
   dwell findings api.dwell          what to change, and what that is worth
   dwell locks api.dwell             which locks cost time, and who held them
+  dwell whatif api.dwell            what fewer threads, batches or another lock would do
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
   dwell boost plan git              what merging a program with its libraries would gain
@@ -67,6 +68,9 @@ pub enum Command {
         after_help = "docs/findings.md explains every rule. Locks and memory are looked into as far as they were recorded\n(`dwell record --locks --memory`).\n\nExit code: with --fail-on, 1 when there is a finding of that severity or a worse one; of a command that was started,\nits own if that is not 0.\n\nExamples:\n  dwell findings api.dwell\n  dwell findings --locks -- ./server --selftest\n  dwell findings --fail-on high --json ci.dwell | jq '.findings[] | {rule, severity, title}'"
     )]
     Findings(FindingsArgs),
+    /// Predict what other numbers of threads, batches, kinds of lock or shards would do.
+    #[command(after_help = crate::whatif::EXAMPLES)]
+    Whatif(crate::whatif::WhatIfArgs),
     /// Write a recording in another tool's format.
     #[command(
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
@@ -384,6 +388,32 @@ pub struct BenchArgs {
 pub enum BenchWhat {
     /// Measure what `dwell boost` gains: programs as they are and merged at each level, run in turns.
     Boost(BenchBoostArgs),
+    /// Measure how right `dwell whatif` is: one recording, its predictions for a grid of changes, and the changed program
+    /// itself. Needs root.
+    Whatif(BenchWhatifArgs),
+}
+
+/// `dwell bench whatif`.
+#[derive(Args, Debug)]
+pub struct BenchWhatifArgs {
+    /// How long a cell of the grid runs each time, in seconds.
+    #[arg(long, default_value_t = 0.2)]
+    pub seconds: f64,
+    /// How often each cell is run; the median counts.
+    #[arg(long, default_value_t = 3)]
+    pub rounds: usize,
+    /// How long the recording takes, in seconds.
+    #[arg(long, default_value_t = 10.0)]
+    pub recorded: f64,
+    /// Only a few cells.
+    #[arg(long)]
+    pub small: bool,
+    /// The folder with dwell's small test programs.
+    #[arg(long, value_name = "DIR")]
+    pub programs: Option<PathBuf>,
+    /// Write the figures to this file, too.
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
 }
 
 /// `dwell bench boost`.

@@ -19,6 +19,7 @@ mod spinning;
 mod terminal;
 mod top;
 mod trace;
+mod whatif;
 
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
@@ -73,6 +74,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Record(args)) => record::record(&args),
         Some(Command::Report(args)) => report::report(&args),
         Some(Command::Locks(args)) => locks::locks(&args),
+        Some(Command::Whatif(args)) => whatif::whatif(&args),
         Some(Command::Memory(args)) => memory::memory(&args),
         Some(Command::Findings(args)) => findings::findings(&args),
         Some(Command::Export(args)) => export::export(&args),
@@ -98,6 +100,10 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
     if let Some(cli::BenchWhat::Boost(args)) = &args.what {
         let report = bench::boost::run(args.rounds, &args.only, &mut |line| eprintln!("{line}"))?;
+        return print_report(&report, args.json.as_deref());
+    }
+    if let Some(cli::BenchWhat::Whatif(args)) = &args.what {
+        let report = bench::whatif::run(args, &mut |line| eprintln!("{line}"))?;
         return print_report(&report, args.json.as_deref());
     }
     if args.probes {

@@ -13,6 +13,7 @@ use dwell_analysis::locks::contention::{
 use dwell_analysis::locks::{Identity, Lock, Locks, Use};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
+use dwell_recording::rows::LockRow;
 use dwell_recording::tables::Tables;
 use std::collections::HashMap;
 
@@ -152,6 +153,21 @@ fn holder(analysis: &Analysis<'_>, of: &Holder) -> LockHolder {
         times: of.times,
         waited_ns: of.ns,
         frames: of.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+    }
+}
+
+/// Names of the locks of a recording.
+pub(crate) struct LockNames(Origins);
+
+impl LockNames {
+    /// Looks up where locks come from.
+    pub fn of(analysis: &Analysis<'_>) -> LockNames {
+        LockNames(Origins::of(analysis))
+    }
+
+    /// What a person calls a lock.
+    pub fn name(&self, analysis: &Analysis<'_>, lock: &LockRow) -> String {
+        name(analysis, &self.0, lock.process, lock.address)
     }
 }
 

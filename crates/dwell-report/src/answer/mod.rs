@@ -13,10 +13,12 @@ mod notes;
 mod origins;
 mod waits;
 
+pub(crate) use contention::LockNames;
 pub use lock_types::*;
 pub use memory::{
     KernelThread, Machine, MemoryAnswer, MemoryCall, MemoryComponent, MemoryCounts, MemoryStack,
 };
+
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -13,6 +13,7 @@ mod paint;
 mod spin_locks;
 mod stacks;
 mod waits;
+mod whatif;
 
 use crate::answer::Answer;
 pub use contention::{render_timeline, timeline_parts};
@@ -22,6 +23,7 @@ pub use locks::render_locks;
 pub use memory::render_memory;
 use paint::Page;
 pub use spin_locks::render_spin_locks;
+pub use whatif::render_whatif;
 
 /// How the terminal looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

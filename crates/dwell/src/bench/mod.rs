@@ -17,6 +17,7 @@ mod search;
 mod servers;
 pub mod statistics;
 mod tool;
+pub mod whatif;
 mod workload;
 
 pub use report::Report;
