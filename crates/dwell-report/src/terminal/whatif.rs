@@ -6,7 +6,7 @@ use crate::whatif::{Bounds, WhatIfAnswer, WhatIfRow};
 use unicode_width::UnicodeWidthStr;
 
 /// Columns of the words for a change.
-const WHAT: usize = 30;
+const WHAT: usize = 27;
 
 /// Renders the answer; with `explain` each change has a line that says which terms are most.
 pub fn render_whatif(answer: &WhatIfAnswer, explain: bool, style: &Style) -> String {
