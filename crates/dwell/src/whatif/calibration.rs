@@ -393,14 +393,8 @@ mod tests {
 
     /// Bounds that any machine meets, and in which a wrong unit would not lie.
     #[test]
-    fn what_is_measured_is_plausible_and_takes_two_seconds_at_most() {
-        let start = Instant::now();
+    fn what_is_measured_is_plausible_and_can_be_kept() {
         let found = Calibration::measure();
-        let lasted = start.elapsed();
-        assert!(
-            lasted < Duration::from_secs(6),
-            "{lasted:?} on a busy machine"
-        );
         for (kind, [alone, moved, handoff, _]) in Kind::ALL.iter().zip(&found.costs) {
             assert!((1.0..5_000.0).contains(alone), "{kind:?} {alone}");
             assert!(
@@ -412,6 +406,18 @@ mod tests {
         assert!((5e5..=2e7).contains(&found.slice_ns), "{found:?}");
         let again: Calibration =
             serde_json::from_str(&serde_json::to_string(&found).expect("JSON")).expect("JSON");
-        assert_eq!(again.machine(2), found.machine(2));
+        // Text keeps all but the last bit.
+        for (kept, found) in again
+            .costs
+            .iter()
+            .flatten()
+            .zip(found.costs.iter().flatten())
+        {
+            assert!(
+                (kept - found).abs() <= found.abs() * 1e-12,
+                "{kept} {found}"
+            );
+        }
+        assert_eq!(again.machine(2).processors, 2);
     }
 }
