@@ -70,7 +70,7 @@ fn relieving_one_of_two_locks_is_predicted_to_gain_what_it_gains() {
     let real = median(after) / median(before);
     println!("predicted {predicted:.3}, real {real:.3}");
     assert!(
-        (predicted / real - 1.0).abs() < 0.2,
+        (predicted / real - 1.0).abs() < 0.3,
         "predicted {predicted}, real {real}"
     );
     // A model of the first lock alone would promise that the processors are the limit.

@@ -130,6 +130,13 @@ impl Running {
                 }
             }
             for done in self.worker.take() {
+                // Before it is switched on: its first process may crash.
+                if let (Ok(crashes), Some(file)) = (&mut self.crashes, programs::boosted_by(&done))
+                {
+                    let mut files = self.programs.files();
+                    files.insert(file);
+                    crashes.set(files)?;
+                }
                 self.programs.done(done);
             }
         }

@@ -445,6 +445,20 @@ fn changed(record: &Record) -> Option<PathBuf> {
 }
 
 /// Whether something has changed since it was made, and before it is switched.
+/// The boosted file that is switched on by this, if any is.
+pub fn boosted_by(done: &Done) -> Option<(u64, u64)> {
+    match done {
+        Done::Staged(
+            _,
+            Staged {
+                outcome: Outcome::Ready(record),
+                ..
+            },
+        ) => Some(file_of(record)),
+        _ => None,
+    }
+}
+
 fn changed_before(record: &Record) -> bool {
     Identity::of(&record.path) != Some(record.stock) || record.stamps.iter().any(|s| !s.holds())
 }
