@@ -78,16 +78,19 @@ fn a_spin_convoy_is_named_and_its_remedy_saves_what_was_predicted() {
     let told = habits(&["spin-convoy", "sick"]);
     let finding = told.only("spin-convoy", Severity::Medium);
     has_function(finding, "lock_queue");
-    // The program cannot tell the cycles that it spun from those that it had no processor in: so much it may be wrong.
+    // The instruction that takes a free lock waits for its memory, and samples do not tell it from the loop around it: what
+    // spins is more than the time that the lock was found taken, and less than all until it was had. Nor can the program
+    // tell these cycles from those that it had no processor in.
     let truth = &told.truth;
     let lives = (number(truth, "wall_ns") * number(truth, "threads")) as f64;
     let away = 1.0 - number(truth, "cpu_ns") as f64 / lives;
-    let spun = number(truth, "waited") as f64 / number(truth, "cycles") as f64;
+    let of_all = |name: &str| number(truth, name) as f64 / number(truth, "cycles") as f64;
+    let [taken, all] = [of_all("waited"), of_all("acquiring")];
     let share = evidence(finding, "of these threads' CPU time");
-    println!("{share:.3} by samples, {spun:.3} by itself, away {away:.3}");
+    println!("found taken {taken:.3}, until had {all:.3}, told {share:.3}, away {away:.3}");
     assert!(
-        (share - spun).abs() < 0.12 + away,
-        "{share} by samples, {spun} by itself, away {away}"
+        share > 0.8 * taken - away && share < 1.2 * all + away,
+        "{share} of {taken} to {all}, away {away}"
     );
     let batch = evidence(finding, "units per acquisition that end it").to_string();
     let then = habits(&["spin-convoy", "sick", "--batch", &batch]);
