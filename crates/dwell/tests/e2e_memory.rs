@@ -292,8 +292,9 @@ fn other_recordings_have_no_ledger_and_say_how_to_get_one() {
 fn a_command_is_recorded_and_answered_for() {
     let scratch = Scratch::new();
     let program = program("zeropage");
+    // As many as give clearing some samples: a page that is in the cache is cleared in less than 0.1 us.
     let run = |json: &[&str]| {
-        let args = [&["memory"], json, &["--", &program, "map", "100000"]].concat();
+        let args = [&["memory"], json, &["--", &program, "map", "400000"]].concat();
         let output = dwell(&args)
             .current_dir(scratch.path())
             .output()
@@ -322,7 +323,7 @@ fn a_command_is_recorded_and_answered_for() {
     // The program's own line comes first.
     let (_, json) = stdout.split_once('\n').expect("two answers");
     let answer: Value = serde_json::from_str(json).expect("JSON");
-    assert!(number(&answer["counts"], "minor_faults") >= 100_000);
+    assert!(number(&answer["counts"], "minor_faults") >= 400_000);
     assert!(answer["components"].as_array().is_some_and(|c| c.len() > 3));
 }
 
