@@ -112,7 +112,7 @@ impl Number {
 }
 
 /// A function on a stack.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
     /// Demangled name in full.
     pub function: String,

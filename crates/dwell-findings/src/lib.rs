@@ -42,7 +42,7 @@ impl Needs {
         match self {
             Needs::Times => true,
             Needs::Locks => !recorded.analysis.tables.meta.counted.is_empty(),
-            Needs::Memory => recorded.ledger.is_some(),
+            Needs::Memory => recorded.analysis.tables.meta.memory.is_some(),
         }
     }
 }

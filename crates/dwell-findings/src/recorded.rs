@@ -2,7 +2,6 @@
 use crate::finding::{Frame, Stack};
 use dwell_analysis::chains::chains_of;
 use dwell_analysis::locks::{Lock, Locks, Use};
-use dwell_analysis::memory::{Ledger, ledger};
 use dwell_analysis::names::{FunctionId, PathId};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, Reason};
@@ -17,8 +16,6 @@ pub struct Recorded<'a, 't> {
     pub waits: Waits,
     /// Locks that threads waited for, the longest first.
     pub locks: Vec<LockUse>,
-    /// What memory cost; none unless it was recorded.
-    pub ledger: Option<Ledger>,
 }
 
 /// A lock, and the threads that wanted it.
@@ -55,7 +52,6 @@ impl<'a, 't> Recorded<'a, 't> {
             analysis,
             waits,
             locks,
-            ledger: ledger(analysis),
         }
     }
 

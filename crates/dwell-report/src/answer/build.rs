@@ -16,9 +16,10 @@ impl Answer {
     /// The same, with the analysis done before.
     pub fn of(analysis: &Analysis<'_>, options: &Options) -> Answer {
         let window_ns = analysis.summary.window_ns;
+        let recorded = dwell_findings::Recorded::of(analysis);
         let mut answer = Answer {
             recording: recording(analysis),
-            findings: dwell_findings::findings(&dwell_findings::Recorded::of(analysis)),
+            findings: dwell_findings::findings(&recorded),
             total: division(&analysis.summary.total, window_ns),
             processes: processes(analysis),
             on_cpu: stacks(analysis, options.stacks, State::on_cpu),
@@ -32,7 +33,7 @@ impl Answer {
             ..Answer::default()
         };
         add_functions(&mut answer, analysis, options.functions);
-        super::waits::add(&mut answer, analysis, options);
+        super::waits::add(&mut answer, analysis, &recorded.waits, options);
         answer.notes = super::notes::notes(&answer, options);
         answer
     }

@@ -14,6 +14,7 @@ mod origins;
 mod waits;
 
 pub(crate) use contention::LockNames;
+pub use dwell_findings::Frame;
 pub use lock_types::*;
 pub use memory::{
     KernelThread, Machine, MemoryAnswer, MemoryCall, MemoryComponent, MemoryCounts, MemoryStack,
@@ -200,16 +201,6 @@ pub struct Group {
     pub name: String,
     /// How its thread time divides.
     pub division: Division,
-}
-
-/// A frame of a shown stack.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Frame {
-    /// Demangled name in full.
-    pub function: String,
-    /// True in the kernel.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub kernel: bool,
 }
 
 /// Time of like threads in one state at one stack.

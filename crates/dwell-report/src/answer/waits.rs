@@ -8,10 +8,9 @@ use dwell_analysis::wakers::{self, Waker};
 use dwell_analysis::{Analysis, Reason};
 use std::collections::HashSet;
 
-pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Options) {
-    let waits = Waits::of(analysis.tables, &analysis.index);
+pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, waits: &Waits, options: &Options) {
     let idle = idle_labels(analysis);
-    let locks = LocksAnswer::of(analysis, &waits, options);
+    let locks = LocksAnswer::of(analysis, waits, options);
     (answer.locks_waited_ns, answer.locks) = (locks.waited_ns, locks.locks);
     answer.deadlocks = locks.deadlocks;
     answer.spun = locks.spun;
@@ -21,7 +20,7 @@ pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Option
         0 => 1.0,
         blocked_ns => waits.covered_ns as f64 / blocked_ns as f64,
     };
-    let woken = wakers::totals(analysis, &waits);
+    let woken = wakers::totals(analysis, waits);
     let woken = woken
         .iter()
         .filter(|w| !idle.contains(&(w.waiter, w.reason)));
@@ -29,16 +28,16 @@ pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Option
         .take(limit)
         .map(|w| self::woken(analysis, w))
         .collect();
-    let all = chains::chains(analysis, &waits);
+    let all = chains::chains(analysis, waits);
     let busy = all.iter().filter(|c| {
         c.links
             .first()
             .is_none_or(|l| !idle.contains(&(l.label, l.reason)))
     });
     answer.chains = busy.take(limit).map(|c| chain(analysis, c)).collect();
-    answer.longest_waits = wakers::longest(analysis, &waits, limit)
+    answer.longest_waits = wakers::longest(analysis, waits, limit)
         .into_iter()
-        .map(|wait| long_wait(analysis, &waits, wait))
+        .map(|wait| long_wait(analysis, waits, wait))
         .collect();
 }
 

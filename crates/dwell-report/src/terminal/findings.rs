@@ -2,7 +2,7 @@
 use super::paint::{Page, right};
 use super::stacks::{telling, wrap};
 use super::{Style, header};
-use crate::answer::{FindingsAnswer, Frame};
+use crate::answer::FindingsAnswer;
 use crate::human;
 use crate::shorten::one_line;
 use dwell_findings::{Blind, Finding, Number, Severity, Unit};
@@ -72,9 +72,8 @@ fn add_finding(page: &mut Page, finding: &Finding) {
     }
     for stack in &finding.stacks {
         page.wrapped(&page.dim(&stack.label), DEEP + INDENT, DEEP + INDENT);
-        let frames: Vec<Frame> = stack.frames.iter().map(frame).collect();
         let width = page.width - DEEP - 2 * INDENT;
-        for line in wrap(&telling(&frames, width), width)
+        for line in wrap(&telling(&stack.frames, width), width)
             .iter()
             .take(STACK_LINES)
         {
@@ -99,13 +98,6 @@ fn add_finding(page: &mut Page, finding: &Finding) {
             INDENT,
             DEEP + INDENT,
         );
-    }
-}
-
-fn frame(frame: &dwell_findings::Frame) -> Frame {
-    Frame {
-        function: frame.function.clone(),
-        kernel: frame.kernel,
     }
 }
 

@@ -162,7 +162,6 @@ mod tests {
             model: Model::of_spin_shares(&shares, Machine::server(4)),
             lock: 0,
             recorded_per_s: Some(1e6),
-            has_rates: true,
             notes: vec!["a note".into()],
         };
         WhatIfAnswer::of(&found, question).expect("an answer")

@@ -26,10 +26,8 @@ pub struct Found {
     pub model: Model,
     /// The lock that is meant: position in the model's locks.
     pub lock: usize,
-    /// Units per second, as recorded; none where the recording does not count them.
+    /// Units per second, as recorded or told; none where they are not known, and only ratios mean something.
     pub recorded_per_s: Option<f64>,
-    /// Whether units are counted or were told, so that rates and not only ratios mean something.
-    pub has_rates: bool,
     /// What is not known, and what was taken for it.
     pub notes: Vec<String>,
 }
@@ -169,7 +167,6 @@ fn of_counts(
         model,
         lock,
         recorded_per_s: Some(meant.per_s),
-        has_rates: true,
         notes,
     }
 }
@@ -234,7 +231,7 @@ fn holds(demand: &LockDemand, work_ns: f64, name: &str, notes: &mut Vec<String>)
     sorted.sort_by(f64::total_cmp);
     let mean = sorted.iter().sum::<f64>() / count;
     // Of an owner that lost its processor the hold lasts as long as others' slices: the simulation makes
-    // that itself. So the longest holds are cut, by as much as owners were off the processor.
+    // that itself. So holds of more than eight medians are left out.
     let off = (demand.preempted + demand.asleep).min(0.95);
     let median = sorted[sorted.len() / 2];
     let on_processor: Vec<f64> = sorted
@@ -242,10 +239,6 @@ fn holds(demand: &LockDemand, work_ns: f64, name: &str, notes: &mut Vec<String>)
         .copied()
         .filter(|ns| *ns <= 8.0 * median)
         .collect();
-    let run = match off > 0.02 || on_processor.len() < sorted.len() {
-        true => Times::Observed(on_processor),
-        false => Times::Observed(sorted),
-    };
     let asleep_ns = if demand.asleep > 0.02 {
         mean * demand.asleep
     } else {
@@ -254,7 +247,7 @@ fn holds(demand: &LockDemand, work_ns: f64, name: &str, notes: &mut Vec<String>)
     let run = match asleep_ns > 0.0 {
         // Then the median itself has the sleep.
         true => Times::fixed((mean * (1.0 - off)).max(1.0)),
-        false => run,
+        false => Times::Observed(on_processor),
     };
     if count < 30.0 {
         notes.push(format!(
@@ -371,7 +364,7 @@ fn of_spinning(
     let mut model = Model::of_spin_shares(&shares, machine);
     model.locks[0].name = format!("the lock of {}", spinners.function);
     model.uncertainty = Uncertainty {
-        think: sampled(&work).max(0.05),
+        think: sampled(&work),
         hold: sampled(&work).max(0.1),
         costs: 0.2,
     };
@@ -379,7 +372,6 @@ fn of_spinning(
         model,
         lock: 0,
         recorded_per_s: rate,
-        has_rates: rate.is_some(),
         notes,
     }
 }
