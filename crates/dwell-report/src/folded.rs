@@ -36,7 +36,7 @@ pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -
         per_thread: options.per_thread,
         fold_idle: options.fold_idle,
     };
-    let mut lines = lines(&Tree::of(analysis, shape, 0));
+    let mut lines = Tree::of(analysis, shape, 0).lines();
     lines.sort_unstable();
     if options.unit == Unit::Microseconds {
         let times: Vec<u64> = lines.iter().map(|(_, ns)| *ns).collect();
@@ -49,27 +49,4 @@ pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -
         writeln!(out, "{stack} {time}")?;
     }
     Ok(())
-}
-
-/// Every stack with its time, in the tree's order.
-fn lines(tree: &Tree) -> Vec<(String, u64)> {
-    let mut lines = Vec::new();
-    let mut open: Vec<(usize, usize)> = vec![(0, 0)];
-    let mut stack = String::new();
-    while let Some((node, length)) = open.pop() {
-        stack.truncate(length);
-        let node_ref = &tree.nodes[node];
-        if node != 0 {
-            if !stack.is_empty() {
-                stack.push(';');
-            }
-            stack.push_str(tree.name(node_ref));
-        }
-        if node_ref.own_ns > 0 && node != 0 {
-            lines.push((stack.clone(), node_ref.own_ns));
-        }
-        let children = node_ref.children.clone().rev();
-        open.extend(children.map(|child| (child, stack.len())));
-    }
-    lines
 }

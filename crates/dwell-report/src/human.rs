@@ -17,6 +17,15 @@ pub fn duration(ns: u64) -> String {
     }
 }
 
+/// A mean duration, which may be a few ns: `1.2 ns`, `340 ns`, `1.23 s`.
+pub fn mean_duration(ns: f64) -> String {
+    match ns {
+        0.0 => duration(0),
+        ns if ns < 99.95 => format!("{ns:.1} ns"),
+        ns => duration(ns.round() as u64),
+    }
+}
+
 fn digits(value: f64) -> String {
     match value {
         v if v < 9.995 => format!("{v:.2}"),
@@ -89,6 +98,9 @@ mod tests {
             assert_eq!(duration(ns), text);
         }
         assert!(duration(u64::MAX).ends_with(" h"));
+        assert_eq!(mean_duration(1.23), "1.2 ns");
+        assert_eq!(mean_duration(99.97), "100 ns");
+        assert_eq!(mean_duration(1.23e9), "1.23 s");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! Names are stable; new fields may be added. Units are in the names, shares are between 0 and 1.
 use crate::answer::{Answer, FindingsAnswer, LockTimeline, LocksAnswer, MemoryAnswer};
+use crate::diff::DiffAnswer;
 use crate::functions::FunctionsAnswer;
 use crate::spin_locks::SpinLocksAnswer;
 use crate::whatif::WhatIfAnswer;
@@ -33,6 +34,11 @@ pub fn render_functions(answer: &FunctionsAnswer) -> String {
 
 /// Renders the answer about spin locks of the kernel.
 pub fn render_spin_locks(answer: &SpinLocksAnswer) -> String {
+    pretty(answer)
+}
+
+/// Renders what changed between recordings.
+pub fn render_diff(answer: &DiffAnswer) -> String {
     pretty(answer)
 }
 

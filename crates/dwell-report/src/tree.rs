@@ -69,6 +69,29 @@ impl Tree {
     pub fn name(&self, node: &Node) -> &str {
         &self.names[node.name as usize]
     }
+
+    /// Every stack with its time, in the tree's order.
+    pub fn lines(&self) -> Vec<(String, u64)> {
+        let mut lines = Vec::new();
+        let mut open: Vec<(usize, usize)> = vec![(0, 0)];
+        let mut stack = String::new();
+        while let Some((node, length)) = open.pop() {
+            stack.truncate(length);
+            let node_ref = &self.nodes[node];
+            if node != 0 {
+                if !stack.is_empty() {
+                    stack.push(';');
+                }
+                stack.push_str(self.name(node_ref));
+            }
+            if node_ref.own_ns > 0 && node != 0 {
+                lines.push((stack.clone(), node_ref.own_ns));
+            }
+            let children = node_ref.children.clone().rev();
+            open.extend(children.map(|child| (child, stack.len())));
+        }
+        lines
+    }
 }
 
 /// A profile's entry with what ends its stack here.

@@ -13,6 +13,7 @@ Examples:
   dwell findings api.dwell          what to change, and what that is worth
   dwell locks api.dwell             which locks cost time, and who held them
   dwell whatif api.dwell            what fewer threads, batches or another lock would do
+  dwell diff before.dwell after.dwell   what changed, and whether it is more than chance
   dwell export api.dwell --to svg -o api.svg
   dwell top -p 4711                 live
   dwell boost plan git              what merging a program with its libraries would gain
@@ -71,6 +72,9 @@ pub enum Command {
     /// Predict what other numbers of threads, batches, kinds of lock or shards would do.
     #[command(after_help = crate::whatif::EXAMPLES)]
     Whatif(crate::whatif::WhatIfArgs),
+    /// Print what changed between recordings; fail when it got worse.
+    #[command(after_help = crate::diff::EXAMPLES)]
+    Diff(crate::diff::DiffArgs),
     /// Write a recording in another tool's format.
     #[command(
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"

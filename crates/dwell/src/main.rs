@@ -4,6 +4,7 @@ mod bench;
 mod boost;
 mod cli;
 mod counting;
+mod diff;
 mod doctor;
 mod export;
 mod findings;
@@ -77,6 +78,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Whatif(args)) => whatif::whatif(&args),
         Some(Command::Memory(args)) => memory::memory(&args),
         Some(Command::Findings(args)) => findings::findings(&args),
+        Some(Command::Diff(args)) => diff::diff(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),

@@ -12,8 +12,12 @@
 //!
 //! Layout, zoom and search are inferno's; colours, true numbers, the legend and the second view are
 //! put into what it writes.
+mod diff;
 mod layer;
 mod page;
+mod time;
+
+pub use diff::write_diff;
 
 use crate::tree::Shape;
 use dwell_analysis::Analysis;
@@ -33,7 +37,7 @@ pub struct Options {
 pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -> io::Result<()> {
     let tree = |fold_idle| {
         let per_thread = options.per_thread;
-        layer::visible(
+        time::visible(
             analysis,
             Shape {
                 per_thread,
@@ -41,15 +45,15 @@ pub fn write(analysis: &Analysis<'_>, options: &Options, out: &mut impl Write) -
             },
         )
     };
-    let heading = page::Heading::of(analysis, options);
+    let heading = time::heading(analysis, options);
     let all = tree(false);
     if all.nodes[0].total.total() == 0 {
         return page::write_empty(&heading, out);
     }
     let unfolded = Layer::draw(&all, &heading)?;
-    let folded = match analysis.idle.pools.is_empty() {
-        true => None,
-        false => Some(Layer::draw(&tree(true), &heading)?),
-    };
-    page::write(&heading, &unfolded, folded.as_ref(), out)
+    if analysis.idle.pools.is_empty() {
+        return page::write(&heading, &unfolded, None, out);
+    }
+    let folded = Layer::draw(&tree(true), &heading)?;
+    page::write(&heading, &folded, Some(&unfolded), out)
 }

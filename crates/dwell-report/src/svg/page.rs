@@ -1,8 +1,6 @@
-//! The file around the frames: title, legend, the control that unfolds idle pools.
-use super::Options;
-use super::layer::{Layer, shares};
-use crate::{human, palette, shorten};
-use dwell_analysis::{Analysis, State, Times};
+//! The file around the frames: title, legend, the control that leads to the other view.
+use super::layer::Layer;
+use crate::{palette, shorten};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
@@ -20,39 +18,34 @@ const STYLE: &str = include_str!("page.css");
 pub(super) struct Heading {
     pub title: String,
     pub subtitle: String,
-    times: Times,
-    idle_threads: u64,
+    /// What widths and colours mean, for readers of the file.
+    pub notes: String,
+    pub legend: Vec<Entry>,
+    /// What the control says that leads from the first view to the second, and back; without a second there is none.
+    pub control: [String; 2],
 }
 
-impl Heading {
-    pub fn of(analysis: &Analysis<'_>, options: &Options) -> Heading {
-        let total = &analysis.summary.total;
-        let title = options
-            .title
-            .as_deref()
-            .unwrap_or(&analysis.tables.meta.target);
-        Heading {
-            title: shorten::middle(&shorten::one_line(title), TITLE_CHARS),
-            subtitle: format!(
-                "{} of thread time: {} over {}",
-                human::duration(total.times.total()),
-                human::counted(total.threads, "thread", "threads"),
-                human::duration(analysis.summary.window_ns),
-            ),
-            times: total.times,
-            idle_threads: analysis.idle.threads(),
-        }
-    }
+/// A colour with its meaning.
+pub(super) struct Entry {
+    pub color: palette::Rgb,
+    pub label: String,
+    pub meaning: String,
+    /// The regular expression that finds its frames, on a click.
+    pub search: Option<String>,
 }
 
-/// Writes both views; without a folded one there is no control.
+/// A title that has room.
+pub(super) fn title(text: &str) -> String {
+    shorten::middle(&shorten::one_line(text), TITLE_CHARS)
+}
+
+/// Writes the view that is shown first, and the other one.
 pub(super) fn write(
     heading: &Heading,
-    unfolded: &Layer,
-    folded: Option<&Layer>,
+    shown: &Layer,
+    hidden: Option<&Layer>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let shown = folded.unwrap_or(unfolded);
     let height = shown.height + LEGEND_HEIGHT;
     let prelude = shown
         .prelude
@@ -70,12 +63,12 @@ pub(super) fn write(
     let prelude = lowered(&prelude, "matched");
     out.write_all(prelude.as_bytes())?;
     out.write_all(legend(heading).as_bytes())?;
-    if folded.is_some() {
+    if hidden.is_some() {
         out.write_all(control(heading).as_bytes())?;
     }
     write_layer(out, shown, "frames", "")?;
-    if folded.is_some() {
-        write_layer(out, unfolded, "frames-hidden", " style=\"display:none\"")?;
+    if let Some(hidden) = hidden {
+        write_layer(out, hidden, "frames-hidden", " style=\"display:none\"")?;
     }
     out.write_all(b"</svg>\n")
 }
@@ -117,70 +110,38 @@ pub(super) fn write_empty(heading: &Heading, out: &mut impl Write) -> io::Result
     )
 }
 
-/// A swatch, a name and a share for every state that occurs. A click finds its frames.
+/// A swatch and a label for every entry. A click finds its frames.
 fn legend(heading: &Heading) -> String {
     let mut text = String::from("<g id=\"legend\">\n");
     let mut x = 10.0;
     let y = 66 + LEGEND_HEIGHT;
-    let total_ns = heading.times.total();
-    for (state, ns) in shares(&heading.times) {
-        let [r, g, b] = palette::rgb(state);
-        let label = format!(
-            "{} {}",
-            name(state),
-            human::percent(ns, total_ns).replace(' ', "")
-        );
-        let search = search(state)
+    for entry in &heading.legend {
+        let [r, g, b] = entry.color;
+        let search = entry.search.as_ref();
+        let search = search
             .map(|s| format!(" data-search=\"{s}\""))
             .unwrap_or_default();
         let _ = writeln!(
             text,
             "<g class=\"entry\"{search}><title>{}</title><rect x=\"{x:.0}\" y=\"{}\" width=\"12\" height=\"12\" \
              fill=\"rgb({r},{g},{b})\"/><text x=\"{:.0}\" y=\"{y}\">{}</text></g>",
-            escaped(&format!("{}: {}", meaning(state), human::duration(ns))),
+            escaped(&entry.meaning),
             y - 10,
             x + 17.0,
-            escaped(&label),
+            escaped(&entry.label),
         );
-        x += 17.0 + CHAR_WIDTH * (label.chars().count() as f64 + 2.0);
+        x += 17.0 + CHAR_WIDTH * (entry.label.chars().count() as f64 + 2.0);
     }
     text.push_str("</g>\n");
     text
 }
 
-fn name(state: State) -> &'static str {
-    state.reason().map_or(state.name(), |reason| reason.name())
-}
-
-fn meaning(state: State) -> String {
-    match state {
-        State::Running => "on a processor".to_owned(),
-        State::Spinning => "on a processor, in a loop that only waits (click to find)".to_owned(),
-        State::Runnable => "wants a processor, has none (click to find)".to_owned(),
-        State::Blocked(reason) => format!("blocked, {} (click to find)", reason.name()),
-        State::Stolen => {
-            "had a processor, which the host or interrupts took (click to find)".to_owned()
-        }
-        State::Lost => "unknown".to_owned(),
-    }
-}
-
-/// The regular expression that finds a state's frames. Running ones have no frame of their own.
-fn search(state: State) -> Option<String> {
-    match state {
-        State::Running => None,
-        State::Spinning => Some(r"^\[spinning\]".to_owned()),
-        State::Runnable => Some(r"^\[runnable\]".to_owned()),
-        State::Blocked(reason) => Some(format!(r"^\[blocked: {}\b", reason.name())),
-        State::Stolen => Some(r"^\[stolen\]".to_owned()),
-        State::Lost => Some(r"^\[lost\]".to_owned()),
-    }
-}
-
 fn control(heading: &Heading) -> String {
-    let threads = human::counted(heading.idle_threads, "idle thread", "idle threads");
+    let [there, back] = &heading.control;
     format!(
-        "<text id=\"idle\" x=\"10\" y=\"48\" data-fold=\"Fold {threads}\">Unfold {threads}</text>\n"
+        "<text id=\"idle\" x=\"10\" y=\"48\" data-fold=\"{}\">{}</text>\n",
+        escaped(back),
+        escaped(there)
     )
 }
 

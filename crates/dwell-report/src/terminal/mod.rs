@@ -1,6 +1,7 @@
 //! The answer for a terminal.
 mod contention;
 mod deadlocks;
+mod diff;
 mod division;
 mod findings;
 mod functions;
@@ -17,6 +18,7 @@ mod whatif;
 
 use crate::answer::Answer;
 pub use contention::{render_timeline, timeline_parts};
+pub use diff::render_diff;
 pub use findings::render_findings;
 pub use functions::render_functions;
 pub use locks::render_locks;
