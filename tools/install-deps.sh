@@ -80,6 +80,7 @@ test_needs() {
     command_from qemu-system-x86_64 qemu-system-x86
     command_from busybox busybox-static
     command_from cpio cpio
+    command_from tmux tmux
     command_from python3 python3
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }

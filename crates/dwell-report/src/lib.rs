@@ -11,6 +11,7 @@ pub mod folded;
 pub mod functions;
 pub mod human;
 pub mod json;
+pub mod live;
 pub mod missed;
 pub mod palette;
 mod plumbing;

@@ -80,7 +80,10 @@ pub enum Command {
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
     )]
     Export(ExportArgs),
-    /// Show live where the time goes.
+    /// Show live where the time goes: by process, thread, function, state or way of waiting.
+    #[command(
+        after_help = "In a terminal, keys choose what is seen (? shows them): p t f s r the rows, < > their order, / a filter,\nspace stands still, R starts and ends a recording, q ends. Elsewhere whole answers are printed.\n\nExamples:\n  dwell top -p $(pidof redis-server)\n  dwell top --interval 5s\n  dwell top -p 4711 -n 1 > now.txt"
+    )]
     Top(TopArgs),
     /// Count calls of kernel functions: how many, how long, from where.
     #[command(

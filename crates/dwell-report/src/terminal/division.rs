@@ -91,7 +91,7 @@ fn add_row(page: &mut Page, row: &Row, name_width: usize) {
         "{name}{}{}  {}{}{}  {}",
         right(&human::count(d.threads), threads),
         right(&format!("{:.2}", d.cpus), cpus),
-        bar(page, d),
+        state_bar(page, &states(d), bar_width(page)),
         right(&tight(d.running_ns, d.lifetime_ns), running),
         right(&tight(d.runnable_ns, d.lifetime_ns), runnable),
         waiting(page, d, page.width.saturating_sub(used)),
@@ -121,13 +121,13 @@ fn states(division: &Division) -> Vec<(State, u64)> {
     State::all().map(|state| (state, ns(state))).collect()
 }
 
-fn bar(page: &Page, division: &Division) -> String {
-    let states = states(division);
+/// A bar of so many columns, divided like the times of the states.
+pub(super) fn state_bar(page: &Page, states: &[(State, u64)], width: usize) -> String {
     if states.iter().all(|(_, ns)| *ns == 0) {
-        return " ".repeat(bar_width(page));
+        return " ".repeat(width);
     }
     let weights: Vec<u64> = states.iter().map(|(_, ns)| *ns).collect();
-    let cells = apportion(bar_width(page) as u64, &weights);
+    let cells = apportion(width as u64, &weights);
     let cell = |(state, _): &(State, u64)| match state {
         State::Running => "█",
         State::Spinning => "▒",
