@@ -16,6 +16,7 @@ help:
 	@echo "make demo          record Stockfish and a small mixed program, print where their time went, draw it"
 	@echo "make test          every test (as root: the end-to-end tests too)"
 	@echo "make build         target/release/dwell and the test programs"
+	@echo "make package       a .deb and a tarball, with manual pages, completions, header and systemd unit"
 	@echo "make lint          formatting, clippy, dependencies"
 	@echo "make bench         what dwell costs, next to other profilers"
 	@echo "make suites        bash's, coreutils' and others' own test suites, stock against boosted"
@@ -52,6 +53,9 @@ demo: install-deps build
 test: install-deps programs
 	tools/test.sh
 
+package: install-build-deps build
+	tools/package.sh $(DWELL) $(TARGET)/package
+
 lint:
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -75,4 +79,4 @@ clean:
 
 # install-deps must be through before anything compiles.
 .NOTPARALLEL:
-.PHONY: help install-deps install-build-deps build programs demo test lint bench suites boost-demo fuzz clean
+.PHONY: help install-deps install-build-deps build programs demo test package lint bench suites boost-demo fuzz clean

@@ -53,6 +53,8 @@ build_needs() {
     library libc6-dev
     library libelf-dev
     library zlib1g-dev
+    command_from dpkg-shlibdeps dpkg-dev
+    command_from xz xz-utils
 }
 
 test_needs() {
@@ -81,6 +83,7 @@ test_needs() {
     command_from busybox busybox-static
     command_from cpio cpio
     command_from tmux tmux
+    command_from debootstrap debootstrap
     command_from python3 python3
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }

@@ -81,6 +81,12 @@ end_to_end() {
     [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 
+# The package's clean root mostly waits for the network: meanwhile everything is compiled.
+if [ "$(id -u)" = 0 ]; then
+    tests/package/clean_root.sh "$target/clean-root" &
+    clean_root=$!
+fi
+
 step "unit and integration tests"
 cargo test --workspace --locked --no-fail-fast
 
@@ -98,6 +104,14 @@ fi
 step "the recording read by DuckDB and pyarrow"
 tools/python-env.sh "$target/venv"
 "$target/venv/bin/python" tests/recording/test_queries.py
+
+step "the package, installed in a clean root"
+if [ "$(id -u)" = 0 ]; then
+    wait "$clean_root"
+    tests/package/test_package.sh "$target/debug/dwell" "$target/clean-root"
+else
+    left_out+=("the package's test: it needs root")
+fi
 
 if [ ${#left_out[@]} -gt 0 ]; then
     printf '\nLeft out: %s\n' "${left_out[@]}"

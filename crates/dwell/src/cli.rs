@@ -110,7 +110,11 @@ pub enum Command {
         shell: clap_complete::Shell,
     },
     /// Print the manual page (roff).
-    Man,
+    Man {
+        /// Instead, write the pages of this and of every command into a folder.
+        #[arg(long, value_name = "FOLDER")]
+        to: Option<PathBuf>,
+    },
 }
 
 /// What to record, and how.

@@ -22,6 +22,7 @@ mod top;
 mod trace;
 mod whatif;
 
+use anyhow::Context;
 use clap::{CommandFactory, Parser};
 use cli::{Cli, Command};
 use std::io::Write;
@@ -92,8 +93,13 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
             std::io::stdout().write_all(&script)?;
             Ok(ExitCode::SUCCESS)
         }
-        Some(Command::Man) => {
+        Some(Command::Man { to: None }) => {
             clap_mangen::Man::new(Cli::command()).render(&mut std::io::stdout())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Man { to: Some(folder) }) => {
+            clap_mangen::generate_to(Cli::command(), &folder)
+                .with_context(|| format!("writing to {}", folder.display()))?;
             Ok(ExitCode::SUCCESS)
         }
     }
