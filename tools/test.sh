@@ -105,6 +105,13 @@ step "the recording read by DuckDB and pyarrow"
 tools/python-env.sh "$target/venv"
 "$target/venv/bin/python" tests/recording/test_queries.py
 
+step "the tutorial, command by command"
+if [ "$(id -u)" = 0 ]; then
+    python3 tests/tutorial/test_tutorial.py "$target/debug/dwell"
+else
+    left_out+=("the tutorial's commands: they need root")
+fi
+
 step "the package, installed in a clean root"
 if [ "$(id -u)" = 0 ]; then
     wait "$clean_root"

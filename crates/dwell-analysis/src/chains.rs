@@ -19,9 +19,12 @@ use rustc_hash::FxHashMap;
 /// Wakers followed at most.
 pub const MAX_HOPS: usize = 8;
 
-/// Segments of one wait at most, so that a wait over a busy thread's many sleeps stays cheap. What is
-/// beyond is charged to the last thread reached, as running.
-pub const MAX_SEGMENTS: usize = 64;
+/// Segments of one wait that are always followed.
+pub const LEAST_SEGMENTS: usize = 64;
+
+/// Segments of all waits that are followed beyond these, divided among the waits by their length, so that a wait for a thread
+/// with many sleeps is followed through and the whole stays cheap. What is beyond ends as [`Root::Deeper`].
+pub const SHARED_SEGMENTS: usize = 4_000_000;
 
 /// A thread that waited, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +44,7 @@ pub enum Root {
     Runnable(usize),
     /// An interrupt or a thread that is not recorded, or nobody.
     Waker(Waker),
-    /// More wakers than [`MAX_HOPS`].
+    /// More wakers than [`MAX_HOPS`], or more segments than are followed.
     Deeper,
 }
 
@@ -122,6 +125,10 @@ struct Walk<'a, 't> {
     strangers: FxHashMap<(NodeId, &'a str, Option<u32>), NodeId>,
     /// Path and length of every segment of the wait followed last.
     segments: Vec<(NodeId, u64)>,
+    /// Segments that this may have.
+    limit: usize,
+    /// Length of all waits, ns.
+    all_ns: u64,
 }
 
 impl<'a, 't> Walk<'a, 't> {
@@ -133,11 +140,18 @@ impl<'a, 't> Walk<'a, 't> {
             ids: FxHashMap::default(),
             strangers: FxHashMap::default(),
             segments: Vec::new(),
+            limit: LEAST_SEGMENTS,
+            all_ns: waits
+                .waits
+                .iter()
+                .fold(0, |sum: u64, wait| sum.saturating_add(wait.blocked_ns())),
         }
     }
 
     fn follow(&mut self, wait: &Wait) {
         self.segments.clear();
+        let share = wait.blocked_ns() as f64 / self.all_ns.max(1) as f64;
+        self.limit = LEAST_SEGMENTS + (share * SHARED_SEGMENTS as f64) as usize;
         self.slept(None, wait, wait.start_ns, wait.woken_ns, 0);
         self.segments.sort_unstable();
         self.segments.dedup_by(|next, sum| {
@@ -177,7 +191,10 @@ impl<'a, 't> Walk<'a, 't> {
         let label = self.analysis.groups.label_of_thread(thread);
         let waits = self.waits.of_thread(thread);
         let mut next = waits.partition_point(|w| w.woken_ns <= to);
-        while to > from && next > 0 && self.segments.len() < MAX_SEGMENTS {
+        while to > from && next > 0 {
+            if self.segments.len() >= self.limit {
+                return self.end(path, Root::Deeper, to - from);
+            }
             next -= 1;
             let wait = &waits[next];
             if wait.woken_ns <= from {

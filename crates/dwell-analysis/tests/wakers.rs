@@ -119,6 +119,22 @@ fn foreign_wakers_and_waits_without_end_are_roots() {
 }
 
 #[test]
+fn a_wait_for_the_end_of_a_thread_is_followed_through_all_its_sleeps() {
+    let mut text = "main lock futex 0..3000 by worker\n".to_owned();
+    for round in 0..1000 {
+        let at = round * 3;
+        text += &format!("worker sleep nanosleep {at}..{} by [timer]\n", at + 2);
+    }
+    assert_eq!(
+        first_wait_of(&drawn_waits(&text), "main"),
+        [
+            "main lock < worker sleep < [timer] 2000",
+            "main lock < worker ran 1000"
+        ]
+    );
+}
+
+#[test]
 fn waits_before_the_wait_do_not_count() {
     let tables = drawn_waits(
         "holder io   fsync 0..10 by [irq]

@@ -4,6 +4,7 @@ use crate::answer::Frame;
 use crate::plumbing::is_plumbing;
 use crate::tree::{IDLE, Shape, Tree};
 use dwell_analysis::hottest::{self, HotStack};
+use dwell_analysis::locks::kinds::belongs_to_lock;
 use dwell_analysis::{Analysis, State, Times};
 use dwell_findings::{Finding, Recorded, findings};
 use rustc_hash::FxHashMap;
@@ -147,7 +148,9 @@ fn wait_key(analysis: &Analysis<'_>, stack: &HotStack) -> WaitKey {
         };
     };
     let innermost = stack.path.iter().rev().map(|f| analysis.names.function(*f));
-    let tells = innermost.filter(|f| !f.kernel && !is_plumbing(&f.name));
+    // That it takes a lock says the reason; who takes it is of interest.
+    let tells =
+        innermost.filter(|f| !f.kernel && !is_plumbing(&f.name) && !belongs_to_lock(&f.name));
     let frames = tells.take(WAIT_FRAMES).map(|f| (f.name.clone(), f.kernel));
     WaitKey {
         who,

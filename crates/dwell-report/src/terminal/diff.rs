@@ -230,9 +230,7 @@ fn add_findings(page: &mut Page, answer: &DiffAnswer) {
 }
 
 fn promised(finding: &Finding) -> String {
-    let [low, high] = [finding.effect.low, finding.effect.high].map(|share| 100.0 * share);
-    format!(
-        "predicted: {low:.0} to {high:.0} % less of {}",
-        finding.effect.of
-    )
+    let effect = &finding.effect;
+    let range = super::findings::range(effect.low, effect.high);
+    format!("predicted: {range} less of {}", effect.of)
 }

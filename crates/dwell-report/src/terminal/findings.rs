@@ -114,7 +114,8 @@ fn value(number: &Number) -> String {
     }
 }
 
-fn range(low: f64, high: f64) -> String {
+/// `35 to 73 %`, or `73 %`.
+pub(super) fn range(low: f64, high: f64) -> String {
     let [low, high] = [low, high].map(|share| (100.0 * share).round());
     if low == high {
         format!("{high} %")
