@@ -1,8 +1,11 @@
 //! The rules, one file each.
+mod allocation_churn;
+mod first_touch;
 mod lock_held_while_asleep;
 mod lock_serialises_pool;
 mod more_threads_than_processors;
 mod polling_by_sleeping;
+mod shootdown_storm;
 mod spin_convoy;
 
 use crate::{Needs, Rule};
@@ -33,6 +36,21 @@ pub const ALL: &[Rule] = &[
         name: polling_by_sleeping::NAME,
         needs: Needs::Times,
         find: polling_by_sleeping::find,
+    },
+    Rule {
+        name: allocation_churn::NAME,
+        needs: Needs::Memory,
+        find: allocation_churn::find,
+    },
+    Rule {
+        name: first_touch::NAME,
+        needs: Needs::Memory,
+        find: first_touch::find,
+    },
+    Rule {
+        name: shootdown_storm::NAME,
+        needs: Needs::Memory,
+        find: shootdown_storm::find,
     },
 ];
 
