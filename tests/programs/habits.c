@@ -274,7 +274,8 @@ int main(int argc, char **argv)
 	cpu_ns += (uint64_t)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) * NS_PER_SECOND;
 	cpu_ns += (uint64_t)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) * NS_PER_US;
 	printf("{\"habit\":\"%s\",\"threads\":%d,\"batch\":%ld,\"wall_ns\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
-	       ",\"waited\":%" PRIu64 ",\"acquiring\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"units\":%" PRIu64 "}\n",
-	       habit->name, threads, batch, now_ns() - begun, cpu_ns, waited, acquiring, cycles, units);
+	       ",\"waited\":%" PRIu64 ",\"acquiring\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"units\":%" PRIu64 ",\"last_cpu_ns\":%" PRIu64 "}\n",
+	       habit->name, threads, batch, now_ns() - begun, cpu_ns, waited, acquiring, cycles, units,
+	       workers[threads - 1].cpu_ns);
 	return 0;
 }

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { PAGE = 4096, CHURNED_PAGES = 256, JOB_PAGES = 8192, CHANGED_PAGES = 64, CHANGE_NS = 500000 };
+enum { PAGE = 4096, CHURNED_PAGES = 256, JOB_PAGES = 8192, CHANGED_PAGES = 512, CHANGE_NS = 500000 };
 
 static SITE char *get(size_t pages)
 {

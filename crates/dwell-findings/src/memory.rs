@@ -12,13 +12,15 @@ pub struct MemoryUse {
     pub program: String,
     /// How many there were.
     pub processes: u64,
-    /// Their time on a processor, ns.
+    /// Their time on a processor, but for what measuring costs, ns.
     pub running_ns: u64,
     /// Of it, in the kernel for memory, but for what measuring costs, ns.
     pub memory_ns: u64,
     /// In the program itself, at the very stacks that enter the kernel for memory: there lies what entering costs and what
     /// it leaves behind in caches, ns.
     pub beside_ns: u64,
+    /// Making address spaces and taking them apart: what a process costs that need not have been, ns.
+    pub ends_ns: u64,
     /// What `memory_ns` divides into.
     pub components: BTreeMap<Component, u64>,
     /// Exact sums.
@@ -40,10 +42,14 @@ impl MemoryUse {
         }
         let beside = beside(analysis, ledger);
         for (position, cost) in ledger.stacks.iter().enumerate() {
-            let Some(process) = cost.process.filter(|_| !cost.at_end) else {
+            let Some(process) = cost.process else {
                 continue;
             };
             if let Some(one) = uses.get_mut(processes[process].name.as_str()) {
+                if cost.at_end {
+                    one.ends_ns = one.ends_ns.saturating_add(cost.ns);
+                    continue;
+                }
                 one.add(position, cost);
                 let own = beside.get(&(process, cost.path.as_slice()));
                 one.beside_ns = one.beside_ns.saturating_add(own.copied().unwrap_or(0));
@@ -53,10 +59,15 @@ impl MemoryUse {
     }
 
     fn add(&mut self, position: usize, cost: &StackCost) {
-        let of_use = |c: Component| !matches!(c, Component::Measuring | Component::Forking);
-        for (component, ns) in cost.components.iter().filter(|(c, _)| of_use(**c)) {
-            *self.components.entry(*component).or_default() += ns;
-            self.memory_ns = self.memory_ns.saturating_add(*ns);
+        for (component, ns) in &cost.components {
+            match component {
+                Component::Measuring => self.running_ns = self.running_ns.saturating_sub(*ns),
+                Component::Forking => self.ends_ns = self.ends_ns.saturating_add(*ns),
+                _ => {
+                    *self.components.entry(*component).or_default() += ns;
+                    self.memory_ns = self.memory_ns.saturating_add(*ns);
+                }
+            }
         }
         self.sums.add(&cost.sums);
         self.stacks.push(position);

@@ -2,6 +2,7 @@
 use crate::finding::{Frame, Stack};
 use crate::memory::MemoryUse;
 use dwell_analysis::chains::chains_of;
+use dwell_analysis::locks::contention::{Contention, contention, most_waited};
 use dwell_analysis::locks::{Lock, Locks, Use};
 use dwell_analysis::memory::{self, Ledger, Sums};
 use dwell_analysis::names::{FunctionId, PathId};
@@ -22,6 +23,8 @@ pub struct Recorded<'a, 't> {
     pub ledger: Option<Ledger>,
     /// The same by program.
     pub memory: Vec<MemoryUse>,
+    /// Locks whose blocks were recorded; none unless locks were counted.
+    pub contended: Vec<Contention>,
 }
 
 /// A lock, and the threads that wanted it.
@@ -57,12 +60,14 @@ impl<'a, 't> Recorded<'a, 't> {
         let ledger = memory::ledger(analysis);
         let memory = ledger.iter().flat_map(|l| MemoryUse::of(analysis, l));
         let memory = memory.collect();
+        let contended = contention(analysis, &waits, &most_waited(analysis));
         Recorded {
             analysis,
             waits,
             locks,
             ledger,
             memory,
+            contended,
         }
     }
 

@@ -25,6 +25,8 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
     if share < SHARE || one.returned() >= RETURNED || !is_enough {
         return None;
     }
+    let at_most_ns = one.memory_ns.saturating_add(one.beside_ns);
+    let at_most_ns = at_most_ns.saturating_add(one.ends_ns);
     let clearing = one.at(Component::Clearing);
     let per_page = one.memory_ns / one.cleared_pages();
     let mut evidence = vec![
@@ -55,10 +57,10 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
             .to_owned(),
         effect: Effect {
             of: "this program's CPU time".to_owned(),
-            low: one.share(clearing),
-            high: one.share(one.memory_ns.saturating_add(one.beside_ns)),
-            how: "if none of it is fresh any more: from clearing alone, by samples, to all that runs where pages are \
-                  touched; in proportion where only some of it can be kept"
+            low: share,
+            high: one.share(at_most_ns),
+            how: "if none of it is fresh any more: from the kernel's work for memory to that, all that runs where pages are \
+                  touched, and making and ending processes; in proportion where only some of it can be kept"
                 .to_owned(),
         },
         confidence: Confidence::Medium,

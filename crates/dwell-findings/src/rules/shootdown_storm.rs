@@ -23,7 +23,7 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
     let sending_ns = one.at(Component::Shootdown);
     let cost_ns = sending_ns.saturating_add(one.sums.remote_ns);
     let share = one.share(cost_ns);
-    if rate < RATE || share < SHARE || !recorded.is_sampled(cost_ns) {
+    if rate < RATE || share < SHARE || !recorded.is_sampled(one.memory_ns) {
         return None;
     }
     // Who changes many pages in one call saves the calls as well.
