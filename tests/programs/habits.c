@@ -7,7 +7,7 @@
  *     first-touch                   each job fills the fresh memory of a process of its own (healthy: of the same process)
  *     shootdown-storm               changes the protection of pages one by one (healthy: together) while a thread computes
  *     synchronous-io                a server writes to disk before it answers (healthy: another thread does)
- *     priority-inversion            a thread that gives way computes with the mutex that another needs (healthy: before it)
+ *     priority-inversion            a thread that gives way has the mutex that another needs (healthy: does not give way)
  *     dynamic-loading               starts programs with thousands of symbols to look up (healthy: linked statically)
  *     wake-up-storm                 a thread is woken for each unit of work (healthy: for many)
  *     serial-thread                 one thread prepares what the others finish (healthy: each for itself)

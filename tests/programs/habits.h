@@ -32,6 +32,8 @@ void start_afresh(struct worker *);
 void change_protection(struct worker *);
 
 /* habits_kernel.c */
+/* Keeps the calling thread on this processor. */
+void run_on(int cpu);
 void answer_requests(struct worker *);
 void want_in_vain(struct worker *);
 void start_programs(struct worker *);

@@ -9,7 +9,7 @@
 
 /* ---- synchronous-io ---- */
 
-enum { ANSWER_NS = 200000, RECORD = 4096 };
+enum { THINK_NS = 300000, ANSWER_NS = 50000, RECORD = 4096 };
 
 static int sockets[2];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -42,6 +42,7 @@ static void ask(struct worker *w)
 {
 	char answer = 0;
 	while (!over) {
+		sleep_ns(THINK_NS);
 		if (send(sockets[0], &answer, 1, 0) != 1 || recv(sockets[0], &answer, 1, 0) != 1)
 			die("socket");
 		w->units++;
@@ -90,7 +91,7 @@ void answer_requests(struct worker *w)
 
 enum { WANTED_EVERY_NS = 20000000, HELD_NS = 500000 };
 
-static void run_on(int cpu)
+void run_on(int cpu)
 {
 	cpu_set_t set;
 	CPU_ZERO(&set);
@@ -113,7 +114,7 @@ static SITE void want(struct worker *w)
 	pthread_mutex_unlock(&mutex);
 }
 
-/* A thread that gives way holds the lock while it computes (healthy: before), on a processor that another computes on. */
+/* A thread that gives way (healthy: does not) has a lock that another needs, on a processor that a third computes on. */
 void want_in_vain(struct worker *w)
 {
 	if (w->number == 0)
@@ -123,7 +124,7 @@ void want_in_vain(struct worker *w)
 			w->units++;
 		}
 	run_on(0);
-	if (w->number == 1 && setpriority(PRIO_PROCESS, (id_t)own_tid(), 10))
+	if (sick && w->number == 1 && setpriority(PRIO_PROCESS, (id_t)own_tid(), 10))
 		die("setpriority");
 	while (!over && w->number == 1) {
 		if (!sick)

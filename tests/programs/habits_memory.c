@@ -72,9 +72,10 @@ static SITE void protect(char *at, size_t pages, int protection)
 		die("mprotect");
 }
 
-/* The first thread changes pages one by one (healthy: all at once); the other only runs in the same memory. */
+/* The first thread changes pages one by one (healthy: all at once); the other only runs in the same memory, on another processor. */
 void change_protection(struct worker *w)
 {
+	run_on(w->number > 0 ? (int)sysconf(_SC_NPROCESSORS_ONLN) - 1 : 0);
 	if (w->number > 0) {
 		while (!over)
 			compute(1000000);

@@ -7,7 +7,8 @@
 	TEN(X, n##5) TEN(X, n##6) TEN(X, n##7) TEN(X, n##8) TEN(X, n##9)
 #define THOUSAND(X, n) HUNDRED(X, n##0) HUNDRED(X, n##1) HUNDRED(X, n##2) HUNDRED(X, n##3) HUNDRED(X, n##4) \
 	HUNDRED(X, n##5) HUNDRED(X, n##6) HUNDRED(X, n##7) HUNDRED(X, n##8) HUNDRED(X, n##9)
-#define ALL(X) THOUSAND(X, 1) THOUSAND(X, 2) THOUSAND(X, 3) THOUSAND(X, 4)
+#define ALL(X) THOUSAND(X, 1) THOUSAND(X, 2) THOUSAND(X, 3) THOUSAND(X, 4) \
+	THOUSAND(X, 5) THOUSAND(X, 6) THOUSAND(X, 7) THOUSAND(X, 8)
 
 #ifdef LIBRARY
 #define DEFINE(n) int linked_function_##n(void) { return n; }

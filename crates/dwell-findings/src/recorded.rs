@@ -124,6 +124,14 @@ impl<'a, 't> Recorded<'a, 't> {
         self.stack_of(label, self.analysis.names.path(path))
     }
 
+    /// The kernel's time for a program's memory at the stacks whose sums a rule picks, ns.
+    pub fn memory_ns_at(&self, of: &MemoryUse, picks: impl Fn(&Sums) -> bool) -> u64 {
+        let all = self.ledger.as_ref().map_or(&[][..], |l| &l.stacks);
+        let stacks = of.stacks.iter().filter_map(|s| all.get(*s));
+        let picked = stacks.filter(|s| picks(&s.sums)).map(|s| s.ns);
+        picked.fold(0, u64::saturating_add)
+    }
+
     /// The most costly stacks of a program's use of memory, of those whose sums a rule picks.
     pub fn memory_stacks(&self, of: &MemoryUse, picks: impl Fn(&Sums) -> bool) -> Vec<Stack> {
         /// More say the same.

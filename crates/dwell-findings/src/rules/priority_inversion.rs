@@ -13,6 +13,9 @@ const HIGH_WAITING: f64 = 0.25;
 /// Waiting that is too short to say anything of, ns.
 const LEAST_NS: u64 = 20_000_000;
 
+/// Waits for the lock: a single one is an accident.
+const LEAST_WAITS: u64 = 5;
+
 pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
     let locks = recorded.contended.iter();
     locks.filter_map(|lock| judge(recorded, lock)).collect()
@@ -23,7 +26,7 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &Contention) -> Option<Finding> {
     let inverted = lock.inversions.iter().map(|i| i.waited_ns);
     let inverted_ns = inverted.fold(0, u64::saturating_add);
     let waiting = inverted_ns as f64 / recorded.window_ns().max(1) as f64;
-    if inverted_ns < LEAST_NS || waiting < WAITING {
+    if inverted_ns < LEAST_NS || waiting < WAITING || lock.waits.count < LEAST_WAITS {
         return None;
     }
     let [waiter, owner] = [longest.waiter, longest.owner].map(|label| recorded.name(label));

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 pub(super) const NAME: &str = "serial-thread";
 
-/// Of its life, what the thread wants a processor for: else it waits itself, and is not what holds others up.
+/// Of its life but for queueing for processors, what the thread runs: else it waits itself, and is not what holds others up.
 const BUSY: f64 = 0.8;
 /// Of the others' lives, what they wait for it.
 const WAITING: f64 = 0.5;
@@ -16,6 +16,8 @@ const WAITING: f64 = 0.5;
 const HIGH_WAITING: f64 = 0.8;
 /// Of the thread's work, what the others do: else they are a pool that has nothing to do.
 const OTHERS_WORK: f64 = 0.05;
+/// Threads that wait for it: two that take turns are a pipeline.
+const LEAST_OTHERS: usize = 2;
 /// Times that it woke the others: else it is just there.
 const LEAST_WAKES: u64 = 20;
 /// Waiting that is too short to say anything of, ns.
@@ -54,9 +56,8 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
     let analysis = recorded.analysis;
     let share = &analysis.summary.threads[thread];
     let own = share.times.running();
-    let wanted = own
-        .saturating_add(share.times.runnable())
-        .saturating_add(share.times.stolen());
+    // Queueing for a processor tells nothing of the program.
+    let busy = own as f64 / recorded.undisturbed_ns(&[thread]).max(1) as f64;
     let process = analysis.tables.threads[thread].process;
     let others = analysis.tables.threads.iter().enumerate();
     let others = others.filter(|(at, row)| *at != thread && row.process == process);
@@ -64,13 +65,13 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
         .map(|(at, _)| at)
         .filter(|at| works(recorded, *at))
         .collect();
-    let lives_ns = recorded.lifetime_ns(&others);
+    let lives_ns = recorded.undisturbed_ns(&others);
     let waiting = waited.ns as f64 / lives_ns.max(1) as f64;
     let work = others
         .iter()
         .map(|t| analysis.summary.threads[*t].times.running());
     let work = work.fold(0, u64::saturating_add);
-    let is_busy = wanted as f64 >= BUSY * share.lifetime_ns.max(1) as f64;
+    let is_busy = busy >= BUSY && others.len() >= LEAST_OTHERS;
     let is_enough = waited.ns >= LEAST_NS && waited.kept >= LEAST_WAKES && recorded.is_sampled(own);
     let is_pool = work as f64 >= OTHERS_WORK * own as f64;
     if !is_busy || !is_enough || !is_pool || waiting < WAITING || is_owner(recorded, thread) {
@@ -102,10 +103,7 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
             Number::ns("waits that it ended", waited.ns),
             Number::ns("waits that lasted because threads like it ran", through),
             Number::ns("it ran", own),
-            Number::share(
-                "of its life it ran or wanted to",
-                wanted as f64 / share.lifetime_ns.max(1) as f64,
-            ),
+            Number::share("of the time that others left it a processor", busy),
             Number::ns("the others ran, together", work),
         ],
         stacks: stacks.into_iter().collect(),

@@ -10,6 +10,9 @@ pub(super) const NAME: &str = "shootdown-storm";
 const RATE: f64 = 1000.0;
 /// Of the program's CPU time, sending them and being interrupted by them.
 const SHARE: f64 = 0.05;
+/// Or the calls that send them, where they are not made to give memory back: samples are too few to tell sending from the
+/// rest of a call that takes a microsecond or two.
+const CALLS_SHARE: f64 = 0.25;
 /// From here on every fifth cycle.
 const HIGH_SHARE: f64 = 0.2;
 
@@ -23,11 +26,14 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
     let sending_ns = one.at(Component::Shootdown);
     let cost_ns = sending_ns.saturating_add(one.sums.remote_ns);
     let share = one.share(cost_ns);
-    if rate < RATE || share < SHARE || !recorded.is_sampled(one.memory_ns) {
+    // Who changes many pages in one call saves the calls as well.
+    let calls_ns = recorded.memory_ns_at(one, |s| s.shootdowns > 0);
+    let calls_ns = calls_ns.saturating_add(one.sums.remote_ns);
+    let gives_back = one.sums.freed_pages >= one.sums.shootdowns;
+    let is_much = share >= SHARE || (!gives_back && one.share(calls_ns) >= CALLS_SHARE);
+    if rate < RATE || !is_much || !recorded.is_sampled(one.memory_ns) {
         return None;
     }
-    // Who changes many pages in one call saves the calls as well.
-    let calls_ns = one.memory_ns.saturating_add(one.sums.remote_ns);
     Some(Finding {
         rule: NAME.to_owned(),
         severity: Severity::from_share(share, HIGH_SHARE),
@@ -52,7 +58,7 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
             of: "this program's CPU time".to_owned(),
             low: share,
             high: one.share(calls_ns).max(share),
-            how: "from sending shootdowns and being interrupted by them to all that the kernel does for this program's memory"
+            how: "from sending shootdowns and being interrupted by them to all of the calls that send them"
                 .to_owned(),
         },
         confidence: Confidence::High,
@@ -87,6 +93,19 @@ mod tests {
     }
 
     #[test]
+    fn calls_that_give_nothing_back_are_told_by_their_own_cost() {
+        let calls = Memory {
+            remote_ms: 1,
+            ..STORM
+        };
+        let found = recorded_memory(&calls, find);
+        let [finding] = found.as_slice() else {
+            panic!("{found:?}")
+        };
+        assert_eq!(finding.severity, Severity::Medium);
+    }
+
+    #[test]
     fn a_few_and_cheap_ones_are_not() {
         let few = Memory {
             shootdowns: 500,
@@ -95,6 +114,7 @@ mod tests {
         assert_eq!(recorded_memory(&few, find), []);
         let cheap = Memory {
             remote_ms: 40,
+            freed: 50_000,
             ..STORM
         };
         assert_eq!(recorded_memory(&cheap, find), []);
