@@ -71,7 +71,7 @@ fn a_storm_of_shootdowns_is_named() {
 
 #[test]
 #[ignore = "needs root and the test programs"]
-fn a_server_that_writes_before_it_answers_is_named_and_answers_sooner_by_what_was_predicted() {
+fn a_server_that_writes_before_it_answers_is_named() {
     let told = habits(&["synchronous-io", "sick"]);
     let finding = told.only("synchronous-io", Severity::Medium);
     has_function(finding, "write_down");
@@ -93,7 +93,7 @@ fn a_lock_of_a_thread_that_gives_way_is_named() {
 
 #[test]
 #[ignore = "needs root and the test programs"]
-fn a_program_that_mostly_loads_is_named_and_static_linking_saves_what_was_predicted() {
+fn a_program_that_mostly_loads_is_named() {
     let told = habits(&["dynamic-loading", "sick"]);
     let finding = told.only("dynamic-loading", Severity::Medium);
     let processes = evidence(finding, "processes");
@@ -107,7 +107,7 @@ fn a_program_that_mostly_loads_is_named_and_static_linking_saves_what_was_predic
 
 #[test]
 #[ignore = "needs root and the test programs"]
-fn a_thread_that_is_woken_for_each_unit_is_named_and_many_at_once_save_what_was_predicted() {
+fn a_thread_that_is_woken_for_each_unit_is_named() {
     let told = habits(&["wake-up-storm", "sick"]);
     let finding = told.of("wake-up-storm");
     has_function(finding, "wake_each_other");

@@ -1,9 +1,9 @@
 //! One thread that works all the time, and others that wait for it.
 use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
 use crate::recorded::Recorded;
+use dwell_analysis::Reason;
 use dwell_analysis::chains::{Root, chains};
-use dwell_analysis::hottest;
-use dwell_analysis::{Reason, State};
+use dwell_analysis::names::PathId;
 use rustc_hash::FxHashMap;
 
 pub(super) const NAME: &str = "serial-thread";
@@ -84,9 +84,8 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
     // Divided among all, or into two halves of a pipeline: the time of its busiest part is what is left.
     let divided = 1.0 - (all / workers / own as f64).min(1.0);
     let halved = 1.0 - (all / workers / own as f64).clamp(0.5, 1.0);
-    let mut hot = hottest::stacks(analysis, State::on_cpu).into_iter();
-    let hot = hot.find(|s| s.label == label);
-    let stacks = hot.map(|s| recorded.stack_of(format!("{name} works"), &s.path));
+    let stacks = hottest(recorded, thread);
+    let stacks = stacks.map(|path| recorded.stack(format!("{name} works"), path));
     let chains = chains(analysis, &recorded.waits).into_iter();
     let chains = chains.filter(|c| c.root == Root::Running(label));
     let through = chains.map(|c| c.charged_ns).fold(0, u64::saturating_add);
@@ -119,6 +118,20 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
         confidence: Confidence::Medium,
         page: page(NAME),
     })
+}
+
+/// Where a thread runs most.
+fn hottest(recorded: &Recorded<'_, '_>, thread: usize) -> Option<PathId> {
+    let mut paths: FxHashMap<PathId, u64> = FxHashMap::default();
+    let entries = recorded.analysis.profile.entries.iter();
+    for entry in entries.filter(|e| e.thread as usize == thread && e.state.on_cpu()) {
+        let path = recorded.analysis.names.path_of(entry.stack);
+        *paths.entry(path).or_default() += entry.weight_ns;
+    }
+    paths
+        .into_iter()
+        .max_by_key(|(path, ns)| (*ns, *path))
+        .map(|p| p.0)
 }
 
 /// Whether a thread does anything: what never runs only waits for the end.
