@@ -161,7 +161,7 @@ void start_programs(struct worker *w)
 
 /* ---- wake-up-storm ---- */
 
-enum { TOGETHER = 256, MAKE_STEPS = 12000, USE_STEPS = 1500 };
+enum { TOGETHER = 256, MAKE_STEPS = 6000, USE_STEPS = 300 };
 
 static sem_t made;
 static atomic_long units_made;
@@ -204,7 +204,11 @@ enum { PREPARE_NS = 1000000, FINISH_NS = 200000 };
 
 static int waiting_units;
 
-static SITE void prepare(void) { compute(PREPARE_NS); }
+static SITE void prepare(void)
+{
+	compute(PREPARE_NS);
+	KEEP_FRAME();
+}
 
 static void finish_units(struct worker *w)
 {
