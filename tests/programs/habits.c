@@ -3,6 +3,14 @@
  *
  *     habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B]
  *
+ *     allocation-churn              gets, fills and gives back memory over and over (healthy: keeps it)
+ *     first-touch                   each job fills the fresh memory of a process of its own (healthy: of the same process)
+ *     shootdown-storm               changes the protection of pages one by one (healthy: together) while a thread computes
+ *     synchronous-io                a server writes to disk before it answers (healthy: another thread does)
+ *     priority-inversion            a thread that gives way has the mutex that another needs (healthy: does not give way)
+ *     dynamic-loading               starts programs with thousands of symbols to look up (healthy: linked statically)
+ *     wake-up-storm                 a thread is woken for each unit of work (healthy: for many)
+ *     serial-thread                 one thread prepares what the others finish (healthy: each for itself)
  *     spin-convoy                   threads take pages to clear from a queue behind a spin lock, one (healthy: many) at a time
  *     lock-held-while-asleep        threads sleep with the mutex that all need (healthy: without it)
  *     lock-serialises-pool          threads compute with the mutex that all need (healthy: without it)
@@ -11,33 +19,21 @@
  *
  * Truth: one line of JSON.
  */
-#include "truth.h"
-#include <pthread.h>
-#include <stdatomic.h>
+#include "habits.h"
 #include <stdlib.h>
 #include <x86intrin.h>
 
 enum { PAGE = 4096, THREADS_MAX = 64, HEALTHY_BATCH = 64, SLEPT_US = 25000, THREADS_PER_CPU = 4 };
 
-static int sick;
-static int threads = 2;
-static long batch = 1;
+int sick;
+int threads = 2;
+long batch = 1;
 static double seconds = 2;
-static atomic_bool over;
-
-struct worker {
-	pthread_t thread;
-	int number;
-	uint64_t cpu_ns;
-	uint64_t waited; /* what it waited: cycles that it found the lock taken, or ns */
-	uint64_t acquiring; /* cycles until it had the lock, these among them */
-	uint64_t cycles; /* of the loop */
-	uint64_t units;
-};
+atomic_bool over;
 
 static struct worker workers[THREADS_MAX];
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 
 /* ---- spin-convoy ---- */
 
@@ -95,7 +91,7 @@ static void take_pages(struct worker *w)
 
 static volatile uint64_t sink;
 
-static SITE void compute(uint64_t ns)
+SITE void compute(uint64_t ns)
 {
 	uint64_t hash = 14695981039346656037u;
 	for (uint64_t end = thread_cpu_ns() + ns; thread_cpu_ns() < end;)
@@ -181,6 +177,14 @@ struct habit {
 };
 
 static const struct habit HABITS[] = {
+	{ "allocation-churn", get_and_give_back },
+	{ "first-touch", start_afresh },
+	{ "shootdown-storm", change_protection },
+	{ "synchronous-io", answer_requests },
+	{ "priority-inversion", want_in_vain },
+	{ "dynamic-loading", start_programs },
+	{ "wake-up-storm", wake_each_other },
+	{ "serial-thread", hand_out },
 	{ "spin-convoy", take_pages },
 	{ "lock-held-while-asleep", sleep_with_lock },
 	{ "lock-serialises-pool", compute_with_lock },
@@ -221,7 +225,12 @@ static void parse(int argc, char **argv)
 		threads = 3;
 	if (habit->body == compute_only)
 		threads = (int)sysconf(_SC_NPROCESSORS_ONLN) * (sick ? THREADS_PER_CPU : 1);
-	if (habit->body == poll_or_wait)
+	if (habit->body == want_in_vain || habit->body == hand_out)
+		threads = 3;
+	if (habit->body == answer_requests)
+		threads = sick ? 2 : 3;
+	if (habit->body == poll_or_wait || habit->body == get_and_give_back || habit->body == start_afresh ||
+	    habit->body == start_programs)
 		threads = 1;
 	for (int i = 3; i + 1 < argc; i += 2) {
 		if (!strcmp(argv[i], "--seconds"))
@@ -260,8 +269,13 @@ int main(int argc, char **argv)
 		cycles += workers[i].cycles;
 		units += workers[i].units;
 	}
+	struct rusage children;
+	getrusage(RUSAGE_CHILDREN, &children);
+	cpu_ns += (uint64_t)(children.ru_utime.tv_sec + children.ru_stime.tv_sec) * NS_PER_SECOND;
+	cpu_ns += (uint64_t)(children.ru_utime.tv_usec + children.ru_stime.tv_usec) * NS_PER_US;
 	printf("{\"habit\":\"%s\",\"threads\":%d,\"batch\":%ld,\"wall_ns\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
-	       ",\"waited\":%" PRIu64 ",\"acquiring\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"units\":%" PRIu64 "}\n",
-	       habit->name, threads, batch, now_ns() - begun, cpu_ns, waited, acquiring, cycles, units);
+	       ",\"waited\":%" PRIu64 ",\"acquiring\":%" PRIu64 ",\"cycles\":%" PRIu64 ",\"units\":%" PRIu64 ",\"last_cpu_ns\":%" PRIu64 "}\n",
+	       habit->name, threads, batch, now_ns() - begun, cpu_ns, waited, acquiring, cycles, units,
+	       workers[threads - 1].cpu_ns);
 	return 0;
 }

@@ -9,9 +9,12 @@
 #![forbid(unsafe_code)]
 
 mod finding;
+pub mod memory;
 pub mod queue;
 mod recorded;
 pub mod rules;
+#[cfg(test)]
+mod testing;
 
 pub use finding::{Confidence, Effect, Finding, Frame, Number, Severity, Stack, Unit};
 pub use recorded::{LockUse, Recorded};

@@ -49,6 +49,12 @@ impl Model {
         saved(self.throughput(), then)
     }
 
+    /// What the same work takes less, if acquiring and holding cost nothing any more: only the work outside is left.
+    pub fn saved_at_most(&self) -> f64 {
+        let outside = self.think * self.throughput() / self.threads as f64;
+        (1.0 - outside).clamp(0.0, 1.0)
+    }
+
     /// What the same work takes less, if a part of each hold is done outside of it.
     pub fn saved_by_moving(&self, part: f64) -> f64 {
         let then = self.after(self.think + part, 1.0 - part);
@@ -91,6 +97,15 @@ pub fn batch_that_ends_it(threads: u64, waiting: f64) -> Option<u64> {
     }
     // A hair less, so that rounding errors do not make six of five.
     let batch = (steady.threads as f64 - 1.0) / steady.think - 1e-6;
+    Some(batch.ceil().max(2.0) as u64)
+}
+
+/// The same, with which the lock is free half of the time, so that threads hardly meet at it even if times vary:
+/// 2N = 1 + b·w/h.
+pub fn batch_that_leaves_room(threads: u64, waiting: f64) -> Option<u64> {
+    batch_that_ends_it(threads, waiting)?;
+    let [steady, _] = Model::of(threads, waiting);
+    let batch = (2.0 * steady.threads as f64 - 1.0) / steady.think - 1e-6;
     Some(batch.ceil().max(2.0) as u64)
 }
 

@@ -1,7 +1,10 @@
 //! What rules read, joined once.
 use crate::finding::{Frame, Stack};
+use crate::memory::MemoryUse;
 use dwell_analysis::chains::chains_of;
+use dwell_analysis::locks::contention::{Contention, contention, most_waited};
 use dwell_analysis::locks::{Lock, Locks, Use};
+use dwell_analysis::memory::{self, Ledger, Sums};
 use dwell_analysis::names::{FunctionId, PathId};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, Reason};
@@ -16,6 +19,12 @@ pub struct Recorded<'a, 't> {
     pub waits: Waits,
     /// Locks that threads waited for, the longest first.
     pub locks: Vec<LockUse>,
+    /// The ledger of memory; none unless it was recorded.
+    pub ledger: Option<Ledger>,
+    /// The same by program.
+    pub memory: Vec<MemoryUse>,
+    /// Locks whose blocks were recorded; none unless locks were counted.
+    pub contended: Vec<Contention>,
 }
 
 /// A lock, and the threads that wanted it.
@@ -48,10 +57,17 @@ impl<'a, 't> Recorded<'a, 't> {
             .of_use(Use::Lock)
             .map(|l| lock_use(analysis, &waits, l));
         let locks = locks.collect();
+        let ledger = memory::ledger(analysis);
+        let memory = ledger.iter().flat_map(|l| MemoryUse::of(analysis, l));
+        let memory = memory.collect();
+        let contended = contention(analysis, &waits, &most_waited(analysis));
         Recorded {
             analysis,
             waits,
             locks,
+            ledger,
+            memory,
+            contended,
         }
     }
 
@@ -106,6 +122,28 @@ impl<'a, 't> Recorded<'a, 't> {
     /// A stack to show.
     pub fn stack(&self, label: String, path: PathId) -> Stack {
         self.stack_of(label, self.analysis.names.path(path))
+    }
+
+    /// The kernel's time for a program's memory at the stacks whose sums a rule picks, ns.
+    pub fn memory_ns_at(&self, of: &MemoryUse, picks: impl Fn(&Sums) -> bool) -> u64 {
+        let all = self.ledger.as_ref().map_or(&[][..], |l| &l.stacks);
+        let stacks = of.stacks.iter().filter_map(|s| all.get(*s));
+        let picked = stacks.filter(|s| picks(&s.sums)).map(|s| s.ns);
+        picked.fold(0, u64::saturating_add)
+    }
+
+    /// The most costly stacks of a program's use of memory, of those whose sums a rule picks.
+    pub fn memory_stacks(&self, of: &MemoryUse, picks: impl Fn(&Sums) -> bool) -> Vec<Stack> {
+        /// More say the same.
+        const SHOWN: usize = 2;
+        let all = self.ledger.as_ref().map_or(&[][..], |l| &l.stacks);
+        let stacks = of.stacks.iter().filter_map(|s| all.get(*s));
+        let picked = stacks.filter(|s| picks(&s.sums) && !s.path.is_empty());
+        let label = format!("where {} pays for it", of.program);
+        picked
+            .take(SHOWN)
+            .map(|s| self.stack_of(label.clone(), &s.path))
+            .collect()
     }
 
     /// The same of functions, outermost first.

@@ -1,73 +1,18 @@
 //! `dwell findings`: programs with a bad habit are told which one, with their own numbers; their healthy twins are told
 //! nothing; what a finding predicts comes true.
 mod common;
+mod told;
 
 use common::*;
 use dwell_findings::{Finding, Severity, rules};
 use serde_json::Value;
-
-/// What the rules say of a recorded program, and what it says itself.
-struct Told {
-    findings: Vec<Finding>,
-    truth: Value,
-}
-
-/// Records `habits`.
-fn habits(args: &[&str]) -> Told {
-    let scratch = Scratch::new();
-    let recorded = launch(&scratch, &["-F", "250"], "habits", args);
-    let output = dwell(&["findings", "--json", &recorded.path]).output();
-    let answer: Value = serde_json::from_slice(&output.expect("dwell runs").stdout).expect("JSON");
-    let told = Told {
-        findings: serde_json::from_value(answer["findings"].clone()).expect("findings"),
-        truth: serde_json::from_str(&recorded.stdout).expect("JSON"),
-    };
-    println!("{args:?}: {} {:#?}", told.truth, told.findings);
-    told
-}
-
-impl Told {
-    /// The one finding there is, of this rule and at least of this severity.
-    #[track_caller]
-    fn only(&self, rule: &str, severity: Severity) -> &Finding {
-        let [finding] = self.findings.as_slice() else {
-            panic!("one finding: {:?}", self.findings)
-        };
-        assert_eq!(finding.rule, rule);
-        assert!(finding.severity >= severity, "{finding:?}");
-        assert!(finding.effect.low <= finding.effect.high, "{finding:?}");
-        assert!(!finding.stacks.is_empty(), "{finding:?}");
-        finding
-    }
-
-    /// Processor time for a unit of work, ns.
-    fn cpu_of_unit(&self) -> f64 {
-        number(&self.truth, "cpu_ns") as f64 / number(&self.truth, "units") as f64
-    }
-}
-
-#[track_caller]
-fn evidence(finding: &Finding, label: &str) -> f64 {
-    let found = finding.evidence.iter().find(|n| n.label == label);
-    found
-        .unwrap_or_else(|| panic!("{label}: {finding:?}"))
-        .value
-}
-
-#[track_caller]
-fn has_function(finding: &Finding, function: &str) {
-    let frames = finding.stacks.iter().flat_map(|s| &s.frames);
-    assert!(
-        frames.into_iter().any(|f| f.function == function),
-        "{finding:?}"
-    );
-}
+use told::*;
 
 #[test]
 #[ignore = "needs root and the test programs"]
 fn healthy_twins_are_told_nothing() {
     for rule in rules::ALL {
-        let told = habits(&[rule.name, "healthy"]);
+        let told = habits(&[rule.name, "healthy", "--seconds", "1.2"]);
         assert_eq!(told.findings, [], "{}", rule.name);
     }
 }
