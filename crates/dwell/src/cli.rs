@@ -76,6 +76,9 @@ pub enum Command {
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
     )]
     Export(ExportArgs),
+    /// Make a recording of another profiler's file: perf.data, folded stacks, pprof.
+    #[command(after_help = crate::import::EXAMPLES)]
+    Import(crate::import::ImportArgs),
     /// Show live where the time goes.
     Top(TopArgs),
     /// Count calls of kernel functions: how many, how long, from where.
