@@ -30,9 +30,7 @@ mod section {
     pub const NRCPUS: usize = 7;
     pub const CMDLINE: usize = 11;
     pub const EVENT_DESC: usize = 12;
-    pub const AUXTRACE: usize = 18;
     pub const DIR_FORMAT: usize = 24;
-    pub const COMPRESSED: usize = 27;
     pub const CLOCK_DATA: usize = 29;
     pub const COUNT: usize = 256;
 }
@@ -257,12 +255,6 @@ impl PerfFile {
         place: (u64, u64),
     ) -> Result<(), ImportError> {
         match feature {
-            section::COMPRESSED => {
-                return Err(ImportError::Unsupported(
-                    "compressed perf.data is not read: unpack it first with `perf inject -i FILE -o plain.data`"
-                        .into(),
-                ));
-            }
             section::DIR_FORMAT => {
                 return Err(ImportError::Unsupported(
                     "perf.data in folders (perf record --threads) is not read: record without --threads"
@@ -275,8 +267,6 @@ impl PerfFile {
             | section::CMDLINE
             | section::EVENT_DESC
             | section::CLOCK_DATA => {}
-            // What a processor traced lies between the records; it is passed over there.
-            section::AUXTRACE => return Ok(()),
             _ => return Ok(()),
         }
         let place = range(source, place, "a section")?;

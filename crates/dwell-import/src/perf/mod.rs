@@ -54,7 +54,8 @@ pub fn import(
         return Err(ImportError::NoSamples);
     }
     let roles = Roles::of(&file, &survey.events);
-    let exact = survey.tells_switches(&file, &roles);
+    let whole = survey.tells_of_processors(&file, &roles);
+    let exact = !survey.untimed && (survey.switch_records || whole);
     let meta = meta(&file, options, &survey, &roles, records.len());
     let mut work = Work {
         builder: Builder::create(to, meta, overwrite)?,
@@ -65,6 +66,8 @@ pub fn import(
         symbolizer,
         roles: &roles,
         file: &file,
+        whole,
+        switches: 0,
         samples: 0,
         idle: 0,
     };
@@ -136,17 +139,14 @@ impl Survey {
         }
     }
 
-    /// Whether it is told when threads get a processor, and not only when they leave it: by records, or by
-    /// tracepoints of whole processors.
-    fn tells_switches(&self, file: &PerfFile, roles: &Roles) -> bool {
+    /// Whether tracepoints tell every switch of whole processors, so when threads get one and not only when
+    /// they leave it.
+    fn tells_of_processors(&self, file: &PerfFile, roles: &Roles) -> bool {
         let whole = ["-a", "--all-cpus", "-C", "--cpu"];
-        let asked = file
-            .command_line
-            .iter()
-            .any(|a| whole.contains(&a.as_str()));
+        let args = file.command_line.iter().take_while(|a| *a != "--");
+        let asked = args.into_iter().any(|a| whole.contains(&a.as_str()));
         let mut switches = (0..roles.roles.len()).filter(|i| roles.roles[*i] == Role::Switch);
-        let whole = switches.any(|i| self.events[i].samples > 0 && (asked || self.idle[i]));
-        !self.untimed && (self.switch_records || whole)
+        switches.any(|i| self.events[i].samples > 0 && (asked || self.idle[i]))
     }
 
     fn notes(&self, file: &PerfFile, roles: &Roles, exact: bool, cut_off: bool) -> Vec<String> {
@@ -222,6 +222,10 @@ struct Work<'w> {
     symbolizer: &'w mut Symbolizer,
     roles: &'w Roles,
     file: &'w PerfFile,
+    /// Tracepoints tell every switch of whole processors.
+    whole: bool,
+    /// Switches that were told.
+    switches: u64,
     samples: u64,
     /// Samples of processors that had nothing to do.
     idle: u64,
@@ -287,7 +291,7 @@ impl Work<'_> {
                         preempted: *preempted,
                         ..Departure::default()
                     };
-                    self.threads.left(thread, time_ns, departure, true);
+                    self.left(thread, time_ns, (u32::MAX, departure), true)?;
                 }
             }
             Record::Got { tid, pid, cpu } => self.got(*pid, *tid, time_ns, *cpu)?,
@@ -303,6 +307,22 @@ impl Work<'_> {
         let process = self.machine.row(pid);
         let name = self.machine.thread_name(tid);
         Some(self.threads.thread(tid, process, name))
+    }
+
+    fn left(
+        &mut self,
+        thread: u32,
+        time_ns: u64,
+        departure: (u32, Departure),
+        again: bool,
+    ) -> Result<(), ImportError> {
+        self.switches += 1;
+        let mut into = Into {
+            builder: &mut self.builder,
+            stacks: &self.stacks,
+        };
+        self.threads
+            .left(thread, time_ns, departure, again, &mut into)
     }
 
     fn got(&mut self, pid: u32, tid: u32, time_ns: u64, cpu: u32) -> Result<(), ImportError> {
@@ -338,7 +358,12 @@ impl Work<'_> {
                 let weight_ns = weight.round() as u64;
                 let stack = self.stack(sample)?;
                 self.samples += 1;
-                self.threads.ran(thread, time_ns, weight_ns);
+                let mut into = Into {
+                    builder: &mut self.builder,
+                    stacks: &self.stacks,
+                };
+                let what = (sample.cpu, weight_ns);
+                self.threads.ran(thread, time_ns, what, &mut into)?;
                 self.builder
                     .running(time_ns, thread, sample.cpu, stack, weight_ns)
             }
@@ -371,14 +396,26 @@ impl Work<'_> {
                 disk_sleep: state & DISK_SLEEP != 0,
             };
             self.samples += 1;
-            self.threads.left(thread, sample.time_ns, departure, false);
+            self.left(thread, sample.time_ns, (sample.cpu, departure), false)?;
         }
-        let next = self.field(sample, event, "next_pid").unwrap_or(0) as u32;
-        if next == 0 {
+        if !self.whole {
             return Ok(());
         }
+        self.threads.processor_switched(sample.cpu, sample.time_ns);
+        let next = self.field(sample, event, "next_pid").unwrap_or(0) as u32;
         let pid = self.machine.process_of(next);
-        self.got(pid, next, sample.time_ns, sample.cpu)
+        self.got(pid, next, sample.time_ns, sample.cpu)?;
+        if let Some(thread) = self.threads.row(next) {
+            let tracepoint = self.file.tracepoints.get(&self.file.events[event].config);
+            let name = tracepoint.and_then(|t| t.text("next_comm", sample.raw));
+            let name = name.unwrap_or_default();
+            self.threads.name_if_none(thread, &name);
+            let process = self.machine.process(pid);
+            if process.name.is_empty() {
+                process.name = name;
+            }
+        }
+        Ok(())
     }
 
     fn wakeup(&mut self, sample: &Sample<'_>, event: usize) -> Result<(), ImportError> {
@@ -440,7 +477,14 @@ impl Work<'_> {
             builder: &mut self.builder,
             stacks: &self.stacks,
         };
+        let missing = self.threads.missing;
         let threads = self.threads.finish(end_ns, &mut into)?;
+        if missing > 0 {
+            let meta = self.builder.meta_mut();
+            meta.losses.insert("switches".into(), missing);
+            let produced = missing.saturating_add(self.switches);
+            meta.produced.insert("switches".into(), produced);
+        }
         let used: std::collections::BTreeSet<u32> = threads.iter().map(|t| t.process).collect();
         let mut processes = Vec::new();
         let mut mappings = Vec::new();

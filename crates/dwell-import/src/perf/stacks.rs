@@ -74,6 +74,13 @@ impl Stacks {
         } else if user.is_empty() {
             end = "no_user_stack";
         }
+        let process: &Process = context.machine.process(sample.pid);
+        let is_code = |f: &Frame| process.find(looked_up(*f)).is_some();
+        // Frame pointers that are none lead anywhere.
+        if let Some(wild) = user.iter().skip(1).position(|f| !is_code(f)) {
+            user.truncate(wild + 1);
+            end = "bad_frame_pointer";
+        }
         let mut frames = Vec::with_capacity(user.len() + kernel.len());
         for frame in user.iter().rev() {
             frames.push(self.user_frame(sample.pid, *frame, context)?);

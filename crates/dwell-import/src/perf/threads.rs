@@ -65,6 +65,10 @@ pub struct Threads {
     threads: Vec<Thread>,
     by_tid: FxHashMap<u32, usize>,
     sites: FxHashMap<SiteKey, u32>,
+    /// When each processor last changed its thread, where that is told of whole processors.
+    switched_ns: FxHashMap<u32, u64>,
+    /// Switches that must have been and were not told.
+    pub missing: u64,
 }
 
 /// What threads write to.
@@ -84,6 +88,8 @@ impl Threads {
             threads: Vec::new(),
             by_tid: FxHashMap::default(),
             sites: FxHashMap::default(),
+            switched_ns: FxHashMap::default(),
+            missing: 0,
         }
     }
 
@@ -118,6 +124,14 @@ impl Threads {
             });
         }
         position as u32
+    }
+
+    /// A thread that nothing else named is called so.
+    pub fn name_if_none(&mut self, thread: u32, name: &str) {
+        let row = &mut self.threads[thread as usize].row;
+        if row.name.is_empty() {
+            row.name = name.into();
+        }
     }
 
     /// A thread has another name.
@@ -159,33 +173,77 @@ impl Threads {
         }
     }
 
-    /// A thread was seen running, and `weight_ns` stands for it.
-    pub fn ran(&mut self, thread: u32, time_ns: u64, weight_ns: u64) {
-        let exact = self.exact;
-        let thread = &mut self.threads[thread as usize];
-        let first = thread.row.running_ns == 0;
-        if !exact {
-            if first {
+    /// A thread was seen running on a processor, and `weight_ns` stands for it.
+    pub fn ran(
+        &mut self,
+        thread: u32,
+        time_ns: u64,
+        (cpu, weight_ns): (u32, u64),
+        into: &mut Into<'_>,
+    ) -> Result<(), ImportError> {
+        let position = thread as usize;
+        let thread = &mut self.threads[position];
+        if !self.exact {
+            if thread.row.running_ns == 0 {
                 thread.row.start_ns = time_ns;
             }
             thread.row.running_ns = thread.row.running_ns.saturating_add(weight_ns);
-            return;
+            return Ok(());
         }
         thread.last_ns = thread.last_ns.max(time_ns);
         match &thread.state {
-            State::Running { .. } => {}
+            State::Running { .. } => return Ok(()),
+            State::Off(off) if time_ns.saturating_sub(off.since_ns) <= SAME_SWITCH_NS => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        let since_ns = self.must_run_since(position, time_ns, cpu, into)?;
+        self.threads[position].state = State::Running { since_ns };
+        Ok(())
+    }
+
+    /// Nobody told when a thread got the processor on which it is now: since when it must have had it. That
+    /// is when it was woken, or when the processor last changed its thread if that is later. Where nothing
+    /// tells of a waking the time in between is lost.
+    fn must_run_since(
+        &mut self,
+        position: usize,
+        time_ns: u64,
+        cpu: u32,
+        into: &mut Into<'_>,
+    ) -> Result<u64, ImportError> {
+        let switched_ns = self.switched_ns.get(&cpu).copied().unwrap_or(0);
+        let thread = &mut self.threads[position];
+        let switched_ns = switched_ns.clamp(thread.row.start_ns, time_ns.max(thread.row.start_ns));
+        match std::mem::take(&mut thread.state) {
+            State::Running { since_ns } => Ok(since_ns),
             State::Unknown => {
-                let since_ns = thread.row.start_ns;
-                thread.state = State::Running { since_ns };
+                thread.row.blocked_ns += switched_ns - thread.row.start_ns;
+                Ok(switched_ns)
             }
             State::Off(off) => {
-                let gap_ns = time_ns.saturating_sub(off.since_ns);
-                if gap_ns > SAME_SWITCH_NS {
-                    thread.row.lost_ns += gap_ns;
-                    thread.state = State::Running { since_ns: time_ns };
+                self.missing += 1;
+                let wanted_ns = match &off.woken {
+                    Some((at, _)) => Some(*at),
+                    None => off.departure.preempted.then_some(off.since_ns),
+                };
+                let known = wanted_ns.is_some();
+                let since_ns = wanted_ns.unwrap_or(off.since_ns).max(switched_ns);
+                let since_ns = since_ns.max(off.since_ns).min(time_ns.max(off.since_ns));
+                self.stay(position, *off, since_ns, into)?;
+                if known {
+                    return Ok(since_ns);
                 }
+                self.threads[position].row.lost_ns += time_ns.saturating_sub(since_ns);
+                Ok(time_ns.max(since_ns))
             }
         }
+    }
+
+    /// A processor changed its thread.
+    pub fn processor_switched(&mut self, cpu: u32, time_ns: u64) {
+        self.switched_ns.insert(cpu, time_ns);
     }
 
     /// The next switch of a thread is from here.
@@ -194,21 +252,20 @@ impl Threads {
     }
 
     /// A thread left the processor. `again`: this may be the same switch told in another way.
-    pub fn left(&mut self, thread: u32, time_ns: u64, mut departure: Departure, again: bool) {
-        if !self.exact {
-            return;
+    pub fn left(
+        &mut self,
+        thread: u32,
+        time_ns: u64,
+        (cpu, mut departure): (u32, Departure),
+        again: bool,
+        into: &mut Into<'_>,
+    ) -> Result<(), ImportError> {
+        let position = thread as usize;
+        if !self.exact || (again && matches!(self.threads[position].state, State::Off(_))) {
+            return Ok(());
         }
-        let thread = &mut self.threads[thread as usize];
-        let since_ns = match &thread.state {
-            State::Running { since_ns } => *since_ns,
-            State::Unknown => thread.row.start_ns,
-            State::Off(_) if again => return,
-            State::Off(off) => {
-                // It got the processor in between, nobody knows when.
-                thread.row.lost_ns += time_ns.saturating_sub(off.since_ns);
-                time_ns
-            }
-        };
+        let since_ns = self.must_run_since(position, time_ns, cpu, into)?;
+        let thread = &mut self.threads[position];
         thread.row.running_ns += time_ns.saturating_sub(since_ns);
         thread.last_ns = thread.last_ns.max(time_ns);
         departure.stack = departure.stack.or(thread.before_switch.take());
@@ -218,7 +275,7 @@ impl Threads {
             thread.row.voluntary_switches += 1;
         }
         thread.state = State::Off(Box::new(Off {
-            since_ns: time_ns,
+            since_ns: time_ns.max(since_ns),
             departure,
             woken: None,
         }));
@@ -227,6 +284,7 @@ impl Threads {
             let tid = thread.row.tid;
             self.by_tid.remove(&tid);
         }
+        Ok(())
     }
 
     /// A thread that is off the processor was woken.
@@ -259,8 +317,16 @@ impl Threads {
         thread.cpu = cpu;
         let running = State::Running { since_ns: time_ns };
         match std::mem::take(&mut thread.state) {
-            // The same switch told in another way, or one that was lost.
-            known @ State::Running { .. } => thread.state = known,
+            // The same switch told in another way.
+            State::Running { since_ns } if time_ns.saturating_sub(since_ns) <= SAME_SWITCH_NS => {
+                thread.state = State::Running { since_ns };
+            }
+            // Nobody told when it left the processor in between.
+            State::Running { since_ns } => {
+                self.missing += 1;
+                thread.row.lost_ns += time_ns - since_ns;
+                thread.state = running;
+            }
             State::Unknown => {
                 // It was off the processor all the time; nothing tells where.
                 thread.row.blocked_ns += time_ns.saturating_sub(thread.row.start_ns);

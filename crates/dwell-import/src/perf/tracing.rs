@@ -28,6 +28,15 @@ impl Tracepoint {
     }
 }
 
+impl Tracepoint {
+    /// A text of fixed room in the bytes of an event.
+    pub fn text(&self, name: &str, raw: &[u8]) -> Option<String> {
+        let field = self.fields.get(name)?;
+        let bytes = raw.get(field.offset..field.offset.checked_add(field.size)?)?;
+        Some(super::bytes::text(bytes))
+    }
+}
+
 /// Every tracepoint of a file, by its id.
 pub type Tracepoints = FxHashMap<u64, Tracepoint>;
 
