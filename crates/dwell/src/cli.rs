@@ -14,6 +14,7 @@ Examples:
   dwell locks api.dwell             which locks cost time, and who held them
   dwell whatif api.dwell            what fewer threads, batches or another lock would do
   dwell export api.dwell --to svg -o api.svg
+  dwell import perf.data            a recording of another profiler's file
   dwell top -p 4711                 live
   dwell boost plan git              what merging a program with its libraries would gain
   dwell doctor                      what this machine allows

@@ -144,7 +144,7 @@ fn refuse_foreign(magic: &[u8; 8], size: u64) -> Result<(), ImportError> {
     let unsupported = |text: &str| Err(ImportError::Unsupported(text.into()));
     match magic {
         b"PERFILE2" if size == 16 => unsupported(
-            "perf.data as perf writes it to a pipe is not read: let perf write to a file (perf record -o perf.data), or convert it with `perf inject -i - -o perf.data`",
+            "perf.data as perf writes it to a pipe is not read: let perf write to a file (perf record -o perf.data)",
         ),
         b"PERFILE2" if size >= HEADER => Ok(()),
         b"PERFILE2" => Err(ImportError::damaged(
@@ -186,7 +186,8 @@ fn events(source: &dyn Source, size: u64, place: (u64, u64)) -> Result<Vec<Event
     let damaged = |what: &str| ImportError::damaged(what, place.0);
     let place = range(source, place, "the events")?;
     let count = (place.end - place.start).checked_div(size).unwrap_or(0);
-    if size < SMALLEST_ATTR + 16 || size > 4096 || count == 0 || count > MAX_EVENTS {
+    let sizes = SMALLEST_ATTR + 16..=4096;
+    if !sizes.contains(&size) || count == 0 || count > MAX_EVENTS {
         return Err(damaged("the list of events does not fit its size"));
     }
     let all = bytes(source, place, "the list of events")?;
@@ -257,8 +258,7 @@ impl PerfFile {
         match feature {
             section::DIR_FORMAT => {
                 return Err(ImportError::Unsupported(
-                    "perf.data in folders (perf record --threads) is not read: record without --threads"
-                        .into(),
+                    "perf.data in folders is not read: record without --threads".into(),
                 ));
             }
             section::TRACING_DATA

@@ -2,6 +2,11 @@
 use super::records::Mapped;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Most mappings that are copied because a child changed what it shares with its parent: a hostile file could make
+/// as many as the square of its size. What is mapped beyond is left out.
+const MAX_COPIED: usize = 16 << 20;
 
 /// A file mapped executable into a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +37,8 @@ pub struct Process {
     pub name: String,
     /// Who made it.
     pub parent: u32,
-    /// By first address.
-    mappings: BTreeMap<u64, Mapping>,
+    /// By first address; shared with children until one of them changes something.
+    mappings: Arc<BTreeMap<u64, Mapping>>,
 }
 
 impl Process {
@@ -52,26 +57,25 @@ impl Process {
 
     /// Takes what is mapped; it replaces what was there.
     fn map(&mut self, start: u64, mapping: Mapping) {
-        let overlapping: Vec<u64> = self
-            .mappings
+        let mappings = Arc::make_mut(&mut self.mappings);
+        let overlapping: Vec<u64> = mappings
             .range(..mapping.end)
             .rev()
             .take_while(|(_, m)| m.end > start)
             .map(|(start, _)| *start)
             .collect();
         for old_start in overlapping {
-            let Some(old) = self.mappings.remove(&old_start) else {
+            let Some(old) = mappings.remove(&old_start) else {
                 continue;
             };
             if old_start < start {
-                self.mappings
-                    .insert(old_start, Mapping { end: start, ..old });
+                mappings.insert(old_start, Mapping { end: start, ..old });
             }
             if old.end > mapping.end {
-                self.mappings.insert(mapping.end, old);
+                mappings.insert(mapping.end, old);
             }
         }
-        self.mappings.insert(start, mapping);
+        mappings.insert(start, mapping);
     }
 }
 
@@ -87,6 +91,8 @@ struct Named {
 pub struct Machine {
     processes: FxHashMap<u32, Process>,
     threads: FxHashMap<u32, Named>,
+    /// Mappings copied for children.
+    copied: usize,
     /// Rows given away.
     rows: u32,
 }
@@ -135,7 +141,7 @@ impl Machine {
             process.name = name;
         }
         if exec {
-            process.mappings.clear();
+            process.mappings = Arc::default();
         }
     }
 
@@ -163,7 +169,14 @@ impl Machine {
                 bias,
                 offset: mapped.file_offset.wrapping_sub(mapped.start),
             };
-            self.process(mapped.pid).map(mapped.start, mapping);
+            let process = self.processes.entry(mapped.pid).or_default();
+            if Arc::strong_count(&process.mappings) > 1 {
+                self.copied = self.copied.saturating_add(process.mappings.len());
+                if self.copied > MAX_COPIED {
+                    return;
+                }
+            }
+            process.map(mapped.start, mapping);
         }
     }
 

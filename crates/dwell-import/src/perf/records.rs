@@ -169,7 +169,7 @@ impl<'f> Records<'f> {
             match kind {
                 kind::COMPRESSED | kind::COMPRESSED2 => {
                     return Err(ImportError::Unsupported(
-                        "compressed perf.data is not read: unpack it first with `perf inject -i FILE -o plain.data`".into(),
+                        "compressed perf.data is not read: record without -z".into(),
                     ));
                 }
                 // What a processor traced follows the record.

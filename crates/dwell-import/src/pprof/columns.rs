@@ -40,7 +40,7 @@ fn time_unit(unit: &str) -> Option<f64> {
 /// Mean distance of two samples, where that is time.
 pub fn period_ns(tables: &Tables<'_>) -> Option<u64> {
     let unit = time_unit(tables.text(tables.period_type?.unit))?;
-    (tables.period > 0).then(|| (tables.period as f64 * unit) as u64)
+    (tables.period > 0).then_some((tables.period as f64 * unit) as u64)
 }
 
 /// Why threads wait in a column of this name; none: they run.
