@@ -131,9 +131,11 @@ fn what_is_no_profile_is_refused_by_name() {
         assert!(message.contains(expected), "{bytes:?}: {message}");
     }
     // A heap profile counts bytes.
-    let mut heap = pprof::proto::Profile::default();
-    heap.string_table = ["", "inuse_space", "bytes"].map(String::from).into();
-    heap.sample_type = vec![pprof::proto::ValueType { r#type: 1, unit: 2 }];
+    let heap = pprof::proto::Profile {
+        string_table: ["", "inuse_space", "bytes"].map(String::from).into(),
+        sample_type: vec![pprof::proto::ValueType { r#type: 1, unit: 2 }],
+        ..pprof::proto::Profile::default()
+    };
     let heap = prost::Message::encode_to_vec(&heap);
     let message = message(&heap, Some(Format::Pprof));
     assert!(message.contains("counts bytes, not time"), "{message}");
