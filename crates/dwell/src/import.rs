@@ -71,6 +71,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         Some(path) => path.clone(),
         None => default_output(&args.file),
     };
+    let existed = to.exists();
     let options = options(args);
     let what = args.file.display();
     let mut symbolizer = naming::symbolizer();
@@ -93,6 +94,10 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
         let source = FileSource::new(file).with_context(|| format!("opening {what}"))?;
         run(&source)
     };
+    if imported.is_err() && !existed {
+        // Half a recording would be in the way of the next attempt.
+        let _ = std::fs::remove_dir_all(&to);
+    }
     let imported = imported.with_context(|| format!("importing {what}"))?;
     for note in &imported.notes {
         eprintln!("dwell: note: {note}");

@@ -58,8 +58,10 @@ fn folded_stacks_from_a_pipe_are_reported_and_exported() {
 fn refusals_name_the_file_and_the_remedy() {
     let scratch = Scratch::new();
     fs::write(scratch.join("notes.txt"), "nothing of the kind\n").expect("writes");
+    fs::write(scratch.join("half.txt"), "main;f 1\nmain;g\n").expect("writes");
     for (file, expected) in [
         ("notes.txt", "name the format with --from"),
+        ("half.txt", "line 2: no number"),
         ("missing.data", "No such file"),
     ] {
         let output = run(scratch.path(), &["import", file], "");
@@ -71,7 +73,7 @@ fn refusals_name_the_file_and_the_remedy() {
         );
     }
     let left: Vec<_> = fs::read_dir(scratch.path()).expect("a folder").collect();
-    assert_eq!(left.len(), 1, "a refusal leaves nothing behind: {left:?}");
+    assert_eq!(left.len(), 2, "a refusal leaves nothing behind: {left:?}");
 }
 
 /// What `runtime/pprof` wrote of a Go program that computed for 0.4 s.

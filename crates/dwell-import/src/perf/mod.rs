@@ -53,6 +53,7 @@ pub fn import(
     if survey.samples == 0 {
         return Err(ImportError::NoSamples);
     }
+    survey.start_ns = survey.start_ns.min(survey.end_ns);
     let roles = Roles::of(&file, &survey.events);
     let whole = survey.tells_of_processors(&file, &roles);
     let exact = !survey.untimed && (survey.switch_records || whole);
@@ -71,6 +72,7 @@ pub fn import(
         samples: 0,
         idle: 0,
     };
+    work.stacks.other_registers = !matches!(file.arch.as_str(), "" | "x86_64");
     work.names_of_kernel(survey.anchor.as_ref(), options);
     records.each(|time_ns, record, event| work.take(time_ns, &record, event))?;
     let mut notes = work.notes();
@@ -179,7 +181,6 @@ fn meta(
     roles: &Roles,
     records: usize,
 ) -> Meta {
-    let start_ns = survey.start_ns.min(survey.end_ns);
     let (boottime_ns, realtime_ns) = file.clock.unwrap_or((survey.end_ns, options.modified_ns));
     let mut meta = Meta {
         tool: format!("{}, from perf {}", tool(), file.version),
@@ -199,7 +200,7 @@ fn meta(
         },
         command_line: options.command_line.clone(),
         period_ns: roles.period_ns,
-        start_ns,
+        start_ns: survey.start_ns,
         end_ns: survey.end_ns,
         ..Meta::default()
     };
@@ -452,6 +453,12 @@ impl Work<'_> {
         }
         if self.stacks.nameless_kernel {
             notes.push("functions of the kernel have no names: it is not the one that runs here, its symbols are hidden from you, or no copy of them is in ~/.debug".into());
+        }
+        if self.stacks.other_registers {
+            notes.push(format!(
+                "copies of stacks are not unwound: they are of {}, and only those of x86-64 are",
+                self.file.arch
+            ));
         }
         let replaced = &mut self.modules.replaced;
         replaced.sort();

@@ -42,6 +42,8 @@ pub struct Stacks {
     kernel_frames: FxHashMap<u32, Vec<u32>>,
     /// The kernel that recorded is the one whose names are here.
     pub names_kernel: bool,
+    /// The file is of processors with other registers than those that are known here.
+    pub other_registers: bool,
     /// Frames of the kernel without a name.
     pub nameless_kernel: bool,
 }
@@ -67,7 +69,7 @@ impl Stacks {
     ) -> Result<u32, ImportError> {
         let (kernel, mut user) = chain(sample);
         let mut end = COMPLETE;
-        if let Some(copy) = &sample.user {
+        if let Some(copy) = sample.user.as_ref().filter(|_| !self.other_registers) {
             (user, end) = unwind(copy, sample.pid, context);
         } else if sample.unwinds {
             (user, end) = (Vec::new(), "no_unwind_info");
