@@ -11,6 +11,7 @@ mod reasons;
 mod records;
 mod sample;
 mod stacks;
+mod survey;
 mod threads;
 mod tracing;
 mod weights;
@@ -29,8 +30,9 @@ use records::{Record, Records};
 use sample::Sample;
 use stacks::{Context, Stacks};
 use std::path::Path;
+use survey::Survey;
 use threads::{Departure, Into, Threads};
-use weights::{Role, Roles, Seen};
+use weights::{Role, Roles};
 
 /// Bits of `prev_state` that tell of sleep; none: the thread wanted to go on.
 const SLEEPS: u64 = 0xff;
@@ -78,100 +80,6 @@ pub fn import(
     let mut notes = work.notes();
     notes.extend(survey.notes(&file, &roles, exact, records.cut_off));
     work.finish(survey.end_ns, notes)
-}
-
-/// What is seen when the records are first gone through.
-struct Survey {
-    events: Vec<Seen>,
-    /// Fixed periods, for samples that do not tell theirs.
-    periods: Vec<u64>,
-    samples: u64,
-    lost: u64,
-    start_ns: u64,
-    end_ns: u64,
-    switch_records: bool,
-    /// By event: a sample of the idle thread.
-    idle: Vec<bool>,
-    /// A symbol of the kernel, and where it was.
-    anchor: Option<(String, u64)>,
-    untimed: bool,
-}
-
-impl Survey {
-    fn new(file: &PerfFile) -> Self {
-        let period = |e: &file::Event| if e.by_frequency { 1 } else { e.period };
-        Survey {
-            events: vec![Seen::default(); file.events.len()],
-            periods: file.events.iter().map(period).collect(),
-            samples: 0,
-            lost: 0,
-            start_ns: u64::MAX,
-            end_ns: 0,
-            switch_records: false,
-            idle: vec![false; file.events.len()],
-            anchor: None,
-            untimed: false,
-        }
-    }
-
-    fn see(&mut self, time_ns: u64, record: &Record<'_>, event: Option<usize>) {
-        match (record, event) {
-            (Record::Sample(sample), Some(event)) => {
-                let seen = &mut self.events[event];
-                seen.samples += 1;
-                seen.periods += sample.period.unwrap_or(self.periods[event]) as f64;
-                self.samples += 1;
-                self.idle[event] |= sample.tid == 0;
-                self.untimed |= time_ns == 0;
-            }
-            (Record::Left { .. } | Record::Got { .. }, _) => self.switch_records = true,
-            (Record::Lost(lost), _) => self.lost = self.lost.saturating_add(*lost),
-            (Record::Mapped(mapped), _) if mapped.pid == u32::MAX => {
-                if let Some(symbol) = mapped.path.strip_prefix("[kernel.kallsyms]") {
-                    self.anchor = Some((symbol.to_owned(), mapped.file_offset));
-                }
-                return;
-            }
-            _ => {}
-        }
-        // What perf tells of the time before has time 0.
-        if time_ns > 0 {
-            self.start_ns = self.start_ns.min(time_ns);
-            self.end_ns = self.end_ns.max(time_ns);
-        }
-    }
-
-    /// Whether tracepoints tell every switch of whole processors, so when threads get one and not only when
-    /// they leave it.
-    fn tells_of_processors(&self, file: &PerfFile, roles: &Roles) -> bool {
-        let whole = ["-a", "--all-cpus", "-C", "--cpu"];
-        let args = file.command_line.iter().take_while(|a| *a != "--");
-        let asked = args.into_iter().any(|a| whole.contains(&a.as_str()));
-        let mut switches = (0..roles.roles.len()).filter(|i| roles.roles[*i] == Role::Switch);
-        switches.any(|i| self.events[i].samples > 0 && (asked || self.idle[i]))
-    }
-
-    fn notes(&self, file: &PerfFile, roles: &Roles, exact: bool, cut_off: bool) -> Vec<String> {
-        let mut notes = roles.notes.clone();
-        let leaves = |r: &Role| matches!(r, Role::Switch | Role::BeforeSwitch);
-        let switches = roles.roles.iter().zip(&self.events);
-        if !exact && switches.clone().any(|(r, s)| leaves(r) && s.samples > 0) {
-            notes.push(
-                "the file tells when threads left a processor and not when they got one, so waits have no length: record with --switch-events, or the whole system (-a)"
-                    .into(),
-            );
-        }
-        if file.cut_short || cut_off {
-            notes.push("the file was cut short: what perf had not written is not there".into());
-        }
-        if self.lost > 0 {
-            notes.push(format!(
-                "the kernel lost {} records for want of room (perf record -m makes room)",
-                self.lost
-            ));
-        }
-        notes
-    }
 }
 
 fn meta(
