@@ -16,9 +16,10 @@ docs/import.md says what becomes of what.
 
 Examples:
   perf record --call-graph dwarf -- ./server --selftest && dwell import perf.data -o old.dwell
-  perf record -g -e cpu-clock -e sched:sched_switch -e sched:sched_wakeup -a sleep 5 && dwell import perf.data
+  perf record -g -a -e cpu-clock -e sched:sched_switch -e sched:sched_wakeup sleep 5
+  dwell import perf.data && dwell report perf.dwell
   offcputime-bpfcc -df 5 > waits.txt && dwell import waits.txt --unit us --off-cpu
-  curl -s localhost:6060/debug/pprof/profile > cpu.pb.gz && dwell import cpu.pb.gz && dwell report cpu.dwell
+  curl -s localhost:6060/debug/pprof/profile > cpu.pb.gz && dwell import cpu.pb.gz
   stackcollapse-perf.pl out.perf | dwell import - -o out.dwell";
 
 /// More than this of standard input is not kept in memory.
