@@ -35,6 +35,12 @@ for target_file in fuzz/fuzz_targets/*.rs; do
     mkdir -p "$corpus"
     [ "$name" != static_probes ] || printf '\0%s\n%s' '-4@%eax 8@-8(%rbp) 4@$5 8f@%xmm0' \
         '1@(%rax,%rbx,8) 8@counter+8(%rip) -1@%ah 8@16(,%rdi,4)' >"$corpus/shapes"
+    if [ "$name" = import ]; then
+        cp crates/dwell-import/tests/fixtures/switches.perf.data "$corpus"
+        printf 'main;work 3\nmain;read_[k] 1.5\na;[blocked: lock futex] 2\n' >"$corpus/folded"
+        # A profile with one sample: types, sample, location, function, strings.
+        printf '\x0a\x04\x08\x01\x10\x02\x12\x06\x0a\x01\x01\x12\x01\x07\x22\x06\x08\x01\x22\x02\x08\x01\x2a\x04\x08\x01\x10\x03\x32\x00\x32\x03cpu\x32\x0bnanoseconds\x32\x01f' >"$corpus/pprof"
+    fi
     if [ "$name" = merge ]; then
         for program in globals globals-bare globals-split; do
             file=${DWELL_TEST_PROGRAMS:-$target/programs}/$program

@@ -45,7 +45,11 @@ pub(crate) enum KernelError {
 impl KernelSymbols {
     /// Reads the list of the running kernel.
     pub(crate) fn read() -> Result<Self, KernelError> {
-        let path = Path::new("/proc/kallsyms");
+        Self::read_from(Path::new("/proc/kallsyms"))
+    }
+
+    /// Reads a list of the form of `/proc/kallsyms`.
+    pub(crate) fn read_from(path: &Path) -> Result<Self, KernelError> {
         let unreadable = |source| KernelError::Unreadable {
             path: path.display().to_string(),
             source,

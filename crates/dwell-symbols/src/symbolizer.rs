@@ -321,6 +321,12 @@ impl Symbolizer {
             .collect()
     }
 
+    /// Takes the kernel's symbols from another list than the running kernel's, of the form of `/proc/kallsyms`:
+    /// a copy of that of the kernel that recorded.
+    pub fn use_kernel_symbols(&mut self, list: &Path) {
+        self.kernel = Some(KernelSymbols::read_from(list).map_err(|error| error.to_string()));
+    }
+
     /// Why the kernel's functions have no names. None when they have, or before they were asked
     /// for.
     pub fn kernel_hidden(&self) -> Option<&str> {

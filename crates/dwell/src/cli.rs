@@ -15,6 +15,7 @@ Examples:
   dwell whatif api.dwell            what fewer threads, batches or another lock would do
   dwell diff before.dwell after.dwell   what changed, and whether it is more than chance
   dwell export api.dwell --to svg -o api.svg
+  dwell import perf.data            a recording of another profiler's file
   dwell top -p 4711                 live
   dwell boost plan git              what merging a program with its libraries would gain
   dwell doctor                      what this machine allows
@@ -80,6 +81,9 @@ pub enum Command {
         after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
     )]
     Export(ExportArgs),
+    /// Make a recording of another profiler's file: perf.data, folded stacks, pprof.
+    #[command(after_help = crate::import::EXAMPLES)]
+    Import(crate::import::ImportArgs),
     /// Show live where the time goes: by process, thread, function, state or way of waiting.
     #[command(
         after_help = "In a terminal, keys choose what is seen (? shows them): p t f s r the rows, < > their order, / a filter,\nspace stands still, R starts and ends a recording, q ends. Elsewhere whole answers are printed.\n\nExamples:\n  dwell top -p $(pidof redis-server)\n  dwell top --interval 5s\n  dwell top -p 4711 -n 1 > now.txt"

@@ -10,6 +10,7 @@ mod export;
 mod findings;
 mod following;
 mod functions;
+mod import;
 mod left_out;
 mod locks;
 mod memory;
@@ -81,6 +82,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Findings(args)) => findings::findings(&args),
         Some(Command::Diff(args)) => diff::diff(&args),
         Some(Command::Export(args)) => export::export(&args),
+        Some(Command::Import(args)) => import::import(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),
         Some(Command::Trace(args)) => trace::trace(&args, "dwell"),

@@ -27,7 +27,8 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-findings", 2),
     ("dwell-report", 3),
     ("dwell-trace", 2),
-    ("dwell", 4),
+    ("dwell-import", 4),
+    ("dwell", 5),
 ];
 
 /// Uses within one level: the unwind rows are agreed on in `dwell-abi` and made in `dwell-elf`.
