@@ -115,7 +115,10 @@ fn a_file_of_a_perf_that_was_killed_has_what_was_written() {
 #[test]
 fn bytes_that_are_wrong_do_no_harm() {
     // More of the header and the first records than of what follows.
-    for at in (0..2000).step_by(97).chain((2000..FILE.len()).step_by(1499)) {
+    for at in (0..2000)
+        .step_by(97)
+        .chain((2000..FILE.len()).step_by(1499))
+    {
         let mut bytes = FILE.to_vec();
         bytes[at] ^= 0xff;
         // Whatever comes of it, it comes back.
