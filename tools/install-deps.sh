@@ -81,6 +81,8 @@ test_needs() {
     command_from busybox busybox-static
     command_from cpio cpio
     command_from python3 python3
+    command_from node nodejs
+    command_from npm npm
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }
 

@@ -99,6 +99,10 @@ step "the recording read by DuckDB and pyarrow"
 tools/python-env.sh "$target/venv"
 "$target/venv/bin/python" tests/recording/test_queries.py
 
+step "exports read by other tools"
+tools/node-env.sh "$target/node"
+"$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
+
 if [ ${#left_out[@]} -gt 0 ]; then
     printf '\nLeft out: %s\n' "${left_out[@]}"
     [ "${CI:-false}" != true ] || exit 1
