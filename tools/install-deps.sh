@@ -85,6 +85,8 @@ test_needs() {
     command_from tmux tmux
     command_from debootstrap debootstrap
     command_from python3 python3
+    command_from node nodejs
+    command_from npm npm
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }
 

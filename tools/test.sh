@@ -120,6 +120,10 @@ else
     left_out+=("the package's test: it needs root")
 fi
 
+step "exports read by other tools"
+tools/node-env.sh "$target/node"
+"$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
+
 if [ ${#left_out[@]} -gt 0 ]; then
     printf '\nLeft out: %s\n' "${left_out[@]}"
     [ "${CI:-false}" != true ] || exit 1

@@ -2,7 +2,7 @@
 use crate::groups::Groups;
 use crate::idle::Idle;
 use crate::index::Index;
-use crate::names::Names;
+use crate::names::{Missing, Names, StackRef};
 use crate::profile::Profile;
 use crate::summary::Summary;
 use dwell_recording::tables::Tables;
@@ -45,5 +45,12 @@ impl<'t> Analysis<'t> {
         };
         analysis.idle = Idle::of(&analysis);
         analysis
+    }
+    /// The stack with this id, as the profile names it.
+    pub(crate) fn profile_stack(&self, id: u32) -> StackRef {
+        match self.index.stack(id) {
+            Some(position) => StackRef::Taken(position as u32),
+            None => StackRef::Missing(Missing::StackLost),
+        }
     }
 }

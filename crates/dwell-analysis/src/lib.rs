@@ -18,6 +18,7 @@ pub mod index;
 pub mod locks;
 pub mod losses;
 pub mod memory;
+pub mod moments;
 pub mod names;
 pub mod profile;
 pub mod sampling;
@@ -31,5 +32,6 @@ pub mod wakers;
 
 pub use analysis::Analysis;
 pub use groups::{Group, Groups, Label};
+pub use moments::{Moment, Moments};
 pub use profile::{Entry, Profile};
 pub use state::{Reason, State, Times};

@@ -3,7 +3,7 @@ use crate::tree::labels::{Labels, NameId};
 use dwell_analysis::{Analysis, Times};
 use std::ops::Range;
 
-mod labels;
+pub(crate) mod labels;
 
 /// What the tree shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

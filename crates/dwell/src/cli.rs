@@ -78,7 +78,7 @@ pub enum Command {
     Diff(crate::diff::DiffArgs),
     /// Write a recording in another tool's format.
     #[command(
-        after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz"
+        after_help = "Examples:\n  dwell export x.dwell --to svg -o x.svg        flame graph; open it in a browser\n  dwell export x.dwell --to folded | flamegraph.pl > x.svg\n  dwell export x.dwell --to pprof -o x.pb.gz && go tool pprof -http=: x.pb.gz\n  dwell export x.dwell --to firefox -o x.json.gz    open it at profiler.firefox.com\n  dwell export x.dwell --to perfetto -o x.pftrace   open it at ui.perfetto.dev\n\ndocs/other-tools.md says what each shows and what it loses."
     )]
     Export(ExportArgs),
     /// Make a recording of another profiler's file: perf.data, folded stacks, pprof.
@@ -318,6 +318,16 @@ pub enum Format {
     Svg,
     /// For `go tool pprof` and everything that reads it.
     Pprof,
+    /// For profiler.firefox.com: timeline, call tree and flame graph of each thread.
+    Firefox,
+    /// For speedscope.app: each thread's stacks by time.
+    Speedscope,
+    /// For ui.perfetto.dev: a track per thread, slices by state, arrows from wakers.
+    Perfetto,
+    /// OpenTelemetry's profiles signal, as protobuf.
+    Otlp,
+    /// The text of `perf script`, for what reads that.
+    PerfScript,
 }
 
 /// `dwell top`.

@@ -2,7 +2,9 @@
 use crate::cli::{ExportArgs, Format};
 use crate::report;
 use anyhow::Context;
-use dwell_report::{Analysis, folded, pprof, svg};
+use dwell_report::{
+    Analysis, firefox, folded, otlp, perf_script, perfetto, pprof, speedscope, svg,
+};
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
@@ -20,8 +22,8 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
             to.flush()
                 .with_context(|| format!("writing {}", file.display()))?;
         }
-        None if args.to == Format::Pprof && io::stdout().is_terminal() => {
-            anyhow::bail!("pprof is binary: name a file with -o");
+        None if is_binary(args.to) && io::stdout().is_terminal() => {
+            anyhow::bail!("this format is binary: name a file with -o");
         }
         None => {
             let mut to = BufWriter::new(io::stdout().lock());
@@ -30,6 +32,13 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_binary(format: Format) -> bool {
+    match format {
+        Format::Pprof | Format::Firefox | Format::Perfetto | Format::Otlp => true,
+        Format::Folded | Format::Svg | Format::Speedscope | Format::PerfScript => false,
+    }
 }
 
 fn write(args: &ExportArgs, analysis: &Analysis<'_>, to: &mut impl Write) -> io::Result<()> {
@@ -51,5 +60,10 @@ fn write(args: &ExportArgs, analysis: &Analysis<'_>, to: &mut impl Write) -> io:
             to,
         ),
         Format::Pprof => pprof::write(analysis, to),
+        Format::Firefox => firefox::write(analysis, to),
+        Format::Speedscope => speedscope::write(analysis, to),
+        Format::Perfetto => perfetto::write(analysis, to),
+        Format::Otlp => otlp::write(analysis, to),
+        Format::PerfScript => perf_script::write(analysis, to),
     }
 }

@@ -113,7 +113,8 @@ impl<'a, 't> Labels<'a, 't> {
     }
 }
 
-fn function_name(function: &Function) -> String {
+/// As shown: a kernel's function is marked.
+pub(crate) fn function_name(function: &Function) -> String {
     if function.kernel {
         format!("{}{KERNEL}", function.name)
     } else {
@@ -123,7 +124,7 @@ fn function_name(function: &Function) -> String {
 
 /// The frame that says what a thread did at the end of a stack: `[blocked: lock futex]`, `[runnable]`,
 /// `[spinning]`; none while it ran otherwise.
-fn state_frame(state: State, syscall: &str) -> Option<String> {
+pub(crate) fn state_frame(state: State, syscall: &str) -> Option<String> {
     match (state, syscall) {
         (State::Running, _) => None,
         (State::Spinning, _) => Some("[spinning]".to_owned()),
