@@ -91,9 +91,9 @@ impl Module {
 }
 
 fn map_file(file: &File) -> Option<memmap2::Mmap> {
-    // SAFETY: the file is only read. Another process could truncate it while we read, which would
-    // raise SIGBUS; programs that are running are not truncated but replaced, and every profiler
-    // reads them this way.
+    // SAFETY: the file is only read, by parsers that hold for any contents. Another process could
+    // truncate it while we read, which raises SIGBUS: the command handles it (what is gone reads
+    // as zeros).
     unsafe { memmap2::Mmap::map(file) }.ok()
 }
 

@@ -66,9 +66,8 @@ fn only_regular(fd: OwnedFd) -> io::Result<File> {
 pub(crate) fn map(file: &File) -> io::Result<Mmap> {
     // SAFETY: the bytes are only ever read through bounds-checked parsers that hold for any
     // contents, changing ones included: nothing read once is trusted to read the same again where
-    // that matters for memory safety. A file truncated while mapped raises SIGBUS, which ends
-    // this process: programs replace libraries by renaming, and one that cuts a file which is
-    // mapped executable kills its own users in the same way.
+    // that matters for memory safety. A file truncated while mapped raises SIGBUS: the command
+    // handles it (what is gone reads as zeros).
     unsafe { Mmap::map(file) }
 }
 

@@ -21,6 +21,7 @@ mod spinning;
 mod terminal;
 mod top;
 mod trace;
+mod truncated;
 mod whatif;
 
 use anyhow::Context;
@@ -30,6 +31,9 @@ use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Err(error) = truncated::read_as_zeros() {
+        eprintln!("dwell: a file that is cut while it is read would end dwell: {error}");
+    }
     if called_as_dtrace() {
         return dtrace();
     }
