@@ -47,8 +47,9 @@ demo: install-deps build
 	@echo "== mixed: computes, waits for locks, sleeps, does I/O and faults"
 	$(SUDO) $(DWELL) -o $(DEMO)/mixed.dwell -- $(PROGRAMS)/mixed --dir $(DEMO)
 	$(SUDO) $(DWELL) export $(DEMO)/mixed.dwell --to svg -o $(DEMO)/mixed.svg
+	$(SUDO) $(DWELL) report $(DEMO)/mixed.dwell --html $(DEMO)/mixed.html
 	@echo
-	@echo "Open $(DEMO)/stockfish.svg and $(DEMO)/mixed.svg in a browser."
+	@echo "Open $(DEMO)/mixed.html in a browser; $(DEMO)/stockfish.svg and $(DEMO)/mixed.svg are flame graphs."
 
 test: install-deps programs
 	tools/test.sh

@@ -87,6 +87,7 @@ test_needs() {
     command_from python3 python3
     command_from node nodejs
     command_from npm npm
+    command_from chromium chromium
     python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 }
 

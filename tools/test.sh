@@ -120,8 +120,16 @@ else
     left_out+=("the package's test: it needs root")
 fi
 
-step "exports read by other tools"
+step "the page, in a browser"
 tools/node-env.sh "$target/node"
+node --test tests/page/model.test.js
+if [ "$(id -u)" = 0 ]; then
+    DWELL="$target/debug/dwell" PROGRAMS="$DWELL_TEST_PROGRAMS" MODULES="$target/node/node_modules" node --test tests/page/browser.test.js
+else
+    left_out+=("the page in a browser: making a recording needs root")
+fi
+
+step "exports read by other tools"
 "$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
 
 if [ ${#left_out[@]} -gt 0 ]; then

@@ -3,7 +3,8 @@
 //! [`Answer::build`] computes what a person is told; [`terminal`] and [`json`] show it. The exports
 //! [`folded`], [`svg`], [`pprof`] and [`otlp`] read the weighted stacks themselves, from a
 //! [`dwell_analysis::Analysis`]; [`firefox`], [`speedscope`], [`perfetto`] and [`perf_script`] place them in time
-//! ([`dwell_analysis::Moments`]). [`diff`] compares recordings. Nothing here opens a file or knows a kernel.
+//! ([`dwell_analysis::Moments`]), and so does [`page`]. [`diff`] compares recordings. Nothing here opens a file or knows
+//! a kernel.
 #![forbid(unsafe_code)]
 
 pub mod answer;
@@ -17,6 +18,7 @@ pub mod json;
 pub mod live;
 pub mod missed;
 pub mod otlp;
+pub mod page;
 pub mod palette;
 pub mod perf_script;
 pub mod perfetto;

@@ -9,6 +9,7 @@ Examples:
   dwell -- stockfish bench          record a command and print where its time went
   dwell record -p 4711 --duration 10s -o api.dwell
   dwell report api.dwell            the answer again, later or elsewhere
+  dwell view api.dwell              the same to look at, in the browser
   dwell memory -- python3 x.py      what memory costs a command, and which stacks cause it
   dwell findings api.dwell          what to change, and what that is worth
   dwell locks api.dwell             which locks cost time, and who held them
@@ -55,6 +56,9 @@ pub enum Command {
     Record(RecordCommand),
     /// Print where the time of a recording went.
     Report(ReportArgs),
+    /// Show a recording in the browser: timeline, flame graph, functions, wakers, locks, memory.
+    #[command(after_help = crate::view::EXAMPLES)]
+    View(crate::view::ViewArgs),
     /// Print which locks threads waited for, who waited, and who held them up.
     #[command(
         after_help = "A lock is named by its variable where it is one, else by the function that wants it. Every wait is\ncharged to the thread that ended it, by releasing the lock. Functions that only waited while they ran,\nin a loop that does nothing else, are told apart: they spun.\n\nExamples:\n  dwell record -p $(pidof memcached) --duration 10s -o cache.dwell && dwell locks cache.dwell\n  dwell locks --timeline cache_lock cache.dwell\n  dwell locks --json cache.dwell | jq '.locks[0] | {name, kind, waited_ns}'\n  dwell locks --json cache.dwell | jq '.spun[] | {function, caller, time_ns}'"
@@ -206,6 +210,9 @@ pub struct ReportArgs {
     /// Print JSON with the same content.
     #[arg(long)]
     pub json: bool,
+    /// Write a page for the browser instead: one file that needs no network.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "stacks"])]
+    pub html: Option<PathBuf>,
     /// How many stacks of each kind to show.
     #[arg(short = 'n', long, value_name = "N")]
     pub stacks: Option<usize>,

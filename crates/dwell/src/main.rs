@@ -22,6 +22,7 @@ mod terminal;
 mod top;
 mod trace;
 mod truncated;
+mod view;
 mod whatif;
 
 use anyhow::Context;
@@ -80,6 +81,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         None => record::run_and_report(&cli.run, cli.json),
         Some(Command::Record(args)) => record::record(&args),
         Some(Command::Report(args)) => report::report(&args),
+        Some(Command::View(args)) => view::view(&args),
         Some(Command::Locks(args)) => locks::locks(&args),
         Some(Command::Whatif(args)) => whatif::whatif(&args),
         Some(Command::Memory(args)) => memory::memory(&args),

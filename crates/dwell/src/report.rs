@@ -1,6 +1,6 @@
 //! `dwell report`: the answer of a recording.
 use crate::cli::{Input, ReportArgs};
-use crate::{naming, terminal};
+use crate::{naming, terminal, view};
 use anyhow::{Context, bail};
 use dwell_recording::{Recording, Tables};
 use dwell_report::terminal::Style;
@@ -13,6 +13,11 @@ use std::process::ExitCode;
 /// Prints it.
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let path = find(&args.input)?;
+    if let Some(file) = &args.html {
+        let html = view::html(&path)?;
+        fs::write(file, html).with_context(|| format!("writing {}", file.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut to = std::io::stdout();
     let style = (!args.json).then(|| (terminal::style(&to), args.stacks));
     print(&path, &mut to, style, args.json)?;

@@ -10,9 +10,14 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 16] = [
     "record",
     "report",
+    "view",
+    "findings",
+    "whatif",
+    "diff",
+    "import",
     "locks",
     "memory",
     "export",
@@ -62,7 +67,9 @@ fn undescribed_options(help: &str) -> Vec<&str> {
         let below = lines
             .get(i + 1)
             .is_some_and(|next| next.starts_with("          "));
-        line.starts_with('-') && !described && !below
+        // A value of an option: `- name: words`.
+        let value = line.starts_with("- ") && line.contains(": ");
+        line.starts_with('-') && !value && !described && !below
     };
     (0..lines.len()).filter(bare).map(|i| lines[i]).collect()
 }

@@ -231,8 +231,14 @@ impl LockTimeline {
     pub fn build(tables: &Tables, wanted: &str, parts: usize) -> Option<LockTimeline> {
         let analysis = Analysis::of(tables);
         let lock = find(&analysis, wanted)?;
+        LockTimeline::of(&analysis, lock, parts)
+    }
+
+    /// The same of a lock that is already found.
+    pub fn of(analysis: &Analysis<'_>, lock: ContendedLock, parts: usize) -> Option<LockTimeline> {
+        let tables = analysis.tables;
         let position = tables.locks.iter().position(|l| l.lock == lock.lock)?;
-        let found = contention::timeline(&analysis, &tables.locks[position], parts)?;
+        let found = contention::timeline(analysis, &tables.locks[position], parts)?;
         let share = |ns: u64| ns as f64 / found.cell_ns as f64;
         let owner = |o: &contention::TimelineOwner| TimelineOwner {
             thread: o.thread.map_or_else(
