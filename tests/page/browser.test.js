@@ -10,6 +10,7 @@ import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { wideText } from "../../crates/dwell-report/ui/model/knobs.js";
 import { count, duration, percent } from "../../crates/dwell-report/ui/model/text.js";
 
 const { DWELL, PROGRAMS, MODULES, SHOTS } = process.env;
@@ -22,12 +23,14 @@ let browser;
 let page;
 let wanted;
 let wantedLocks;
+let wantedRemedies;
 let folded;
 
 before(async () => {
   if (!process.env.RECORDING) dwell("record", "--locks", "--memory", "-o", recording, "--", join(PROGRAMS, "mixed"), "--dir", folder);
   wanted = JSON.parse(dwell("report", "--json", recording));
   wantedLocks = JSON.parse(dwell("locks", "--json", recording));
+  wantedRemedies = JSON.parse(dwell("whatif", "--json", recording));
   folded = dwell("export", "--to", "folded", recording).trim().split("\n").map((line) => {
     const at = line.lastIndexOf(" ");
     return { frames: line.slice(0, at).split(";"), ns: Number(line.slice(at + 1)) };
@@ -228,6 +231,14 @@ test("wakers, locks and memory are those of the answers", async () => {
   await shot("memory");
 });
 
+test("remedies are those of dwell whatif", async () => {
+  await press("8");
+  const rows = await cells("remedies");
+  assert.equal(rows.length, wantedRemedies.rows.length);
+  for (const { what, gain } of wantedRemedies.rows) assert.equal(rows.find((row) => row[4] === what)[0], wideText(gain), what);
+  await shot("whatif");
+});
+
 test("a view's address leads back to it; tabs and sheet are there for keys", async () => {
   await press("3", "/");
   await page.keyboard.type("solve");
@@ -275,6 +286,17 @@ test("dwell view serves the same page to this machine only", async () => {
     await other.goto(address);
     await other.waitForSelector("body[data-ready]");
     assert.ok((await other.textContent("main")).includes(wanted.recording.target));
+    // The simulation, moved by its knobs.
+    await other.keyboard.press("8");
+    await other.fill("#knob-shards", "3");
+    await other.selectOption("#knob-kind", "mcs");
+    const { threads } = wantedRemedies.lock;
+    const all = JSON.parse(dwell("whatif", "--json", "--shards", "3", "--kind", "mcs", "--threads", String(threads), recording));
+    const { gain } = all.rows[0];
+    await other.waitForFunction((words) => document.querySelector(".headline")?.textContent.includes(words),
+      `${gain.likely.toFixed(2)} times as many units [${gain.low.toFixed(2)}, ${gain.high.toFixed(2)}]`);
+    assert.equal(await ask("/whatif?threads=none"), 400);
+    assert.equal(await ask("/whatif?input=/etc/passwd"), 400);
   } finally {
     served.kill("SIGINT");
   }

@@ -5,6 +5,7 @@ import { firstChoice, fromHash, scopeText, toHash, wantedStates } from "../../cr
 import { momentAt, recording, wakerOf } from "../../crates/dwell-report/ui/model/data.js";
 import { functionTable, neighbours } from "../../crates/dwell-report/ui/model/functions.js";
 import { chainOf, laneStretches } from "../../crates/dwell-report/ui/model/lanes.js";
+import { sweep, wideText } from "../../crates/dwell-report/ui/model/knobs.js";
 import { OTHERS, sides } from "../../crates/dwell-report/ui/model/sides.js";
 import { count, duration, percent, shorten } from "../../crates/dwell-report/ui/model/text.js";
 import { boxes, searchTotal, stackTree } from "../../crates/dwell-report/ui/model/tree.js";
@@ -30,7 +31,7 @@ function small() {
       count: [3, 2], gap: [0, 0, 0, 0, 0], ns: [300, 600, 100, 500, 500], state: [RUNNING, LOCK, RUNNING, SLEEP, RUNNING],
       path: [1, 2, 4, 3, 1], waker: [0, 1, 0, 2, 0], wakers: [[1, ""], [-1, "[timer]"]],
     },
-    reduced: {}, could_not_look: [], locks: {}, timelines: [],
+    reduced: {}, could_not_look: [], locks: {}, timelines: [], remedies: {},
   });
 }
 
@@ -150,4 +151,10 @@ test("numbers in words", () => {
   assert.deepEqual([4, 9999, 12345, 999_999].map(count), ["4", "9 999", "12.3k", "1.00M"]);
   assert.equal(shorten("std::collections::hash_map::insert", 12).length, 12);
   assert.equal(shorten("main", 4), "main");
+});
+
+test("threads to try lie around those that there are", () => {
+  assert.deepEqual(sweep(3, 0), [1, 2, 3, 4, 8]);
+  assert.deepEqual(sweep(3, 12), [1, 2, 3, 4, 8, 12, 16]);
+  assert.equal(wideText({ low: 1.955, likely: 1.97, high: 2 }), "1.97 [1.96, 2.00]");
 });

@@ -10,11 +10,12 @@ import { memory } from "./views/memory.js";
 import { overview } from "./views/overview.js";
 import { timeline } from "./views/timeline.js";
 import { wakers } from "./views/wakers.js";
+import { whatif } from "./views/whatif.js";
 
-const DRAWN = { overview, timeline, flame, functions, wakers, locks, memory };
-const NAMES = { overview: "Overview", timeline: "Timeline", flame: "Flame graph", functions: "Functions", wakers: "Wakers", locks: "Locks", memory: "Memory" };
+const DRAWN = { overview, timeline, flame, functions, wakers, locks, memory, whatif };
+const NAMES = { overview: "Overview", timeline: "Timeline", flame: "Flame graph", functions: "Functions", wakers: "Wakers", locks: "Locks", memory: "Memory", whatif: "What if" };
 const SHEET = [
-  ["1 … 7", "the views"], ["/", "find"], ["Esc", "drop what is found, chosen or cut out"], ["?", "this sheet"], ["T", "light or dark"],
+  ["1 … 8", "the views"], ["/", "find"], ["Esc", "drop what is found, chosen or cut out"], ["?", "this sheet"], ["T", "light or dark"],
   ["w s a d", "timeline: closer, farther, left, right"], ["0", "timeline, flame graph: all of it"], ["drag", "timeline: this part of the window, in all views"],
   ["z", "timeline: closer to that part"], ["click", "timeline: a moment's stack, and who ended it"], ["f", "timeline: follow a wait to its root"],
   ["i", "flame graph: callees first"], ["o", "flame graph: from the top or the bottom"], ["t", "flame graph: threads apart"], ["u", "flame graph: idle pools"],
@@ -25,14 +26,18 @@ const app = {
   rec: null,
   choice: firstChoice(),
   keys: {},
+  /** Puts what is looked at into the address. */
+  note(anew) {
+    const hash = `#${toHash(app.choice)}`;
+    if (anew) history.pushState(null, "", hash);
+    else history.replaceState(null, "", hash);
+  },
   /** Changes what is looked at; `focus` is the id of what keeps the keys. */
   set(change, focus) {
     const view = app.choice.view;
     Object.assign(app.choice, change);
     if (app.choice.view !== view && !("chosen" in change)) app.choice.chosen = "";
-    const hash = `#${toHash(app.choice)}`;
-    if (app.choice.view === view) history.replaceState(null, "", hash);
-    else history.pushState(null, "", hash);
+    app.note(app.choice.view !== view);
     draw();
     const field = focus && document.getElementById(focus);
     field?.focus();

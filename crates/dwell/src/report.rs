@@ -3,6 +3,7 @@ use crate::cli::{Input, ReportArgs};
 use crate::{naming, terminal, view};
 use anyhow::{Context, bail};
 use dwell_recording::{Recording, Tables};
+use dwell_report::Analysis;
 use dwell_report::terminal::Style;
 use dwell_report::{Answer, Options};
 use std::fs;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let path = find(&args.input)?;
     if let Some(file) = &args.html {
-        let html = view::html(&path)?;
+        let html = view::html(&Analysis::of(&load(&path)?))?;
         fs::write(file, html).with_context(|| format!("writing {}", file.display()))?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -12,6 +12,7 @@ mod columns;
 mod reduce;
 
 use crate::answer::{Answer, LockTimeline, LocksAnswer, Options};
+use crate::whatif::WhatIfAnswer;
 use columns::{Entries, Moments, Threads};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
@@ -32,7 +33,7 @@ const TIMELINES: usize = 10;
 const TIMELINE_PARTS: usize = 300;
 
 /// The modules of the page's code, each after those that it needs.
-const MODULES: [&str; 17] = [
+const MODULES: [&str; 19] = [
     include_str!("../../ui/model/text.js"),
     include_str!("../../ui/model/data.js"),
     include_str!("../../ui/model/tree.js"),
@@ -40,6 +41,7 @@ const MODULES: [&str; 17] = [
     include_str!("../../ui/model/lanes.js"),
     include_str!("../../ui/model/choice.js"),
     include_str!("../../ui/model/sides.js"),
+    include_str!("../../ui/model/knobs.js"),
     include_str!("../../ui/views/dom.js"),
     include_str!("../../ui/views/overview.js"),
     include_str!("../../ui/views/timeline.js"),
@@ -49,6 +51,7 @@ const MODULES: [&str; 17] = [
     include_str!("../../ui/views/wakers.js"),
     include_str!("../../ui/views/locks.js"),
     include_str!("../../ui/views/memory.js"),
+    include_str!("../../ui/views/whatif.js"),
     include_str!("../../ui/main.js"),
 ];
 const STYLE: &str = include_str!("../../ui/style.css");
@@ -62,6 +65,7 @@ struct Payload<'a> {
     locks: LocksAnswer,
     /// Of the first locks of `locks.contended`: who held them and how many waited, over time.
     timelines: Vec<LockTimeline>,
+    remedies: Remedies<'a>,
     /// `[name, reason, colour]` of every state; columns have its place.
     states: Vec<(&'static str, &'static str, String)>,
     /// Names of functions, and which of them are the kernel's.
@@ -79,9 +83,24 @@ struct Payload<'a> {
     start_ns: u64,
 }
 
-/// Writes the page of a recording.
-pub fn write(analysis: &Analysis<'_>, out: &mut impl Write) -> io::Result<()> {
-    let json = serde_json::to_vec(&payload(analysis)).map_err(io::Error::other)?;
+/// What the usual remedies would do, or why that cannot be said.
+#[derive(Serialize)]
+struct Remedies<'a> {
+    answer: Option<&'a WhatIfAnswer>,
+    why: &'a str,
+}
+
+/// Writes the page of a recording. `remedies` is what the usual remedies for its locks would do, or why that cannot be said.
+pub fn write(
+    analysis: &Analysis<'_>,
+    remedies: Result<&WhatIfAnswer, &str>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let remedies = Remedies {
+        answer: remedies.ok(),
+        why: remedies.err().unwrap_or_default(),
+    };
+    let json = serde_json::to_vec(&payload(analysis, remedies)).map_err(io::Error::other)?;
     let mut packed = GzEncoder::new(Vec::new(), Compression::best());
     packed.write_all(&json)?;
     let data = encode(&packed.finish()?);
@@ -103,7 +122,7 @@ pub fn write(analysis: &Analysis<'_>, out: &mut impl Write) -> io::Result<()> {
     out.write_all(rest.as_bytes())
 }
 
-fn payload<'a>(analysis: &'a Analysis<'_>) -> Payload<'a> {
+fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a> {
     let options = Options {
         stacks: 30,
         functions: 100,
@@ -122,6 +141,7 @@ fn payload<'a>(analysis: &'a Analysis<'_>) -> Payload<'a> {
         answer: Answer::of(analysis, &options),
         could_not_look: blind(&Recorded::of(analysis)),
         locks,
+        remedies,
         states: State::all().map(state).collect(),
         functions: names.functions.iter().map(|f| f.name.as_str()).collect(),
         kernel: names.functions.iter().map(|f| u8::from(f.kernel)).collect(),
@@ -192,7 +212,7 @@ mod tests {
     fn a_page_is_one_file_without_addresses_of_others() {
         let tables = fixture(Scale::default());
         let mut out = Vec::new();
-        write(&Analysis::of(&tables), &mut out).expect("memory takes all");
+        write(&Analysis::of(&tables), Err("no locks"), &mut out).expect("memory takes all");
         let page = String::from_utf8(out).expect("text");
         assert!(!page.contains("src=") && !page.contains("href=\"http"));
         assert!(page.contains("default-src 'none'"));

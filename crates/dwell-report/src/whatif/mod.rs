@@ -6,7 +6,6 @@ pub use found::{Found, found};
 pub use question::Question;
 
 use dwell_analysis::Analysis;
-use dwell_recording::Tables;
 use dwell_whatif::{Change, Effort, Interval, Machine, Prediction, Terms, predict_all, remedies};
 use serde::Serialize;
 
@@ -117,15 +116,14 @@ pub struct WhatIfAnswer {
 impl WhatIfAnswer {
     /// Computes it. `machine` is what the locks' costs were measured on. Fails with what to do about it.
     pub fn build(
-        tables: &Tables,
+        analysis: &Analysis<'_>,
         machine: Machine,
         question: &Question,
     ) -> Result<WhatIfAnswer, String> {
-        let analysis = Analysis::of(tables);
         let lock = question.lock.as_deref();
-        let found = found(&analysis, machine, lock, question.rate)?;
+        let found = found(analysis, machine, lock, question.rate)?;
         let mut answer = WhatIfAnswer::of(&found, question)?;
-        answer.target = tables.meta.target.clone();
+        answer.target = analysis.tables.meta.target.clone();
         Ok(answer)
     }
 

@@ -1,6 +1,6 @@
 // What the person looks at. It lies in the page's address, so that a view can be shared.
 
-export const VIEWS = ["overview", "timeline", "flame", "functions", "wakers", "locks", "memory"];
+export const VIEWS = ["overview", "timeline", "flame", "functions", "wakers", "locks", "memory", "whatif"];
 
 const DEFAULTS = {
   view: "overview",
@@ -15,6 +15,7 @@ const DEFAULTS = {
   perThread: false,
   idle: false, // idle pools unfolded
   chosen: "", // a function, a lock
+  asked: "", // of the simulation
 };
 
 /** What is looked at first. */

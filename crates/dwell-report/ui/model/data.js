@@ -33,6 +33,7 @@ export function recording(payload) {
     answer: payload.answer,
     locks: payload.locks,
     timelines: payload.timelines,
+    remedies: payload.remedies,
     couldNotLook: payload.could_not_look,
     reduced: payload.reduced,
     window: payload.answer.recording.window_ns,

@@ -6,7 +6,8 @@ mod locks;
 use crate::{report, terminal};
 pub use arguments::{EXAMPLES, WhatIfArgs};
 use dwell_recording::Tables;
-use dwell_report::whatif::WhatIfAnswer;
+use dwell_report::Analysis;
+use dwell_report::whatif::{Question, WhatIfAnswer, found};
 use dwell_whatif::Machine;
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,17 +15,8 @@ use std::process::ExitCode;
 /// Prints the answer.
 pub fn whatif(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
     let tables = report::load(&report::find(&args.input)?)?;
-    let machine = machine(&tables)?;
-    let question = args.question();
-    let mut answer =
-        WhatIfAnswer::build(&tables, machine, &question).map_err(anyhow::Error::msg)?;
-    let here = calibration::processors();
-    if here != answer.processors {
-        answer.notes.push(format!(
-            "recorded with {} processors, and what locks cost was measured here, with {here}",
-            answer.processors
-        ));
-    }
+    let analysis = Analysis::of(&tables);
+    let answer = answer(&analysis, &args.question()).map_err(anyhow::Error::msg)?;
     let mut to = std::io::stdout();
     let text = match args.json {
         true => dwell_report::json::render_whatif(&answer),
@@ -35,6 +27,23 @@ pub fn whatif(args: &WhatIfArgs) -> anyhow::Result<ExitCode> {
     };
     to.write_all(text.as_bytes())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The answer. Fails with what to do about it.
+pub fn answer(analysis: &Analysis<'_>, question: &Question) -> Result<WhatIfAnswer, String> {
+    // What has no lock at all needs no machine that is measured for a second.
+    let (lock, rate) = (question.lock.as_deref(), question.rate);
+    found(analysis, Machine::ideal(1), lock, rate)?;
+    let machine = machine(analysis.tables).map_err(|error| format!("{error:#}"))?;
+    let mut answer = WhatIfAnswer::build(analysis, machine, question)?;
+    let here = calibration::processors();
+    if here != answer.processors {
+        answer.notes.push(format!(
+            "recorded with {} processors, and what locks cost was measured here, with {here}",
+            answer.processors
+        ));
+    }
+    Ok(answer)
 }
 
 /// The machine that the recording was made on, with costs measured here.

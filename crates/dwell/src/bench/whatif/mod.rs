@@ -46,7 +46,11 @@ pub fn run(args: &BenchWhatifArgs, progress: &mut dyn FnMut(&str)) -> Result<Wha
     let tables = crate::report::load(&recording)?;
     let machine = crate::whatif::machine(&tables)?;
     progress(&format!("predicting {} cells", cells.len()));
-    let answer = WhatIfAnswer::build(&tables, machine, &question(args.small));
+    let answer = WhatIfAnswer::build(
+        &dwell_report::Analysis::of(&tables),
+        machine,
+        &question(args.small),
+    );
     let answer = answer.map_err(anyhow::Error::msg)?;
     ensure!(
         answer.rows.len() == cells.len(),
