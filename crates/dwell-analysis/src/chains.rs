@@ -127,8 +127,6 @@ struct Walk<'a, 't> {
     segments: Vec<(NodeId, u64)>,
     /// Segments that this may have.
     limit: usize,
-    /// Length of all waits, ns.
-    all_ns: u64,
 }
 
 impl<'a, 't> Walk<'a, 't> {
@@ -141,16 +139,12 @@ impl<'a, 't> Walk<'a, 't> {
             strangers: FxHashMap::default(),
             segments: Vec::new(),
             limit: LEAST_SEGMENTS,
-            all_ns: waits
-                .waits
-                .iter()
-                .fold(0, |sum: u64, wait| sum.saturating_add(wait.blocked_ns())),
         }
     }
 
     fn follow(&mut self, wait: &Wait) {
         self.segments.clear();
-        let share = wait.blocked_ns() as f64 / self.all_ns.max(1) as f64;
+        let share = wait.blocked_ns() as f64 / self.waits.kept_ns.max(1) as f64;
         self.limit = LEAST_SEGMENTS + (share * SHARED_SEGMENTS as f64) as usize;
         self.slept(None, wait, wait.start_ns, wait.woken_ns, 0);
         self.segments.sort_unstable();

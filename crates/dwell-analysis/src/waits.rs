@@ -55,6 +55,8 @@ pub struct Waits {
     pub blocked_ns: u64,
     /// Blocked time of the sites with a kept wait, ns.
     pub covered_ns: u64,
+    /// Length of all kept waits, ns.
+    pub kept_ns: u64,
 }
 
 impl Waits {
@@ -80,7 +82,11 @@ impl Waits {
             .site_sums
             .iter()
             .fold(0, |sum: u64, s| sum.saturating_add(s.blocked_ns));
+        let kept_ns = waits
+            .iter()
+            .fold(0, |sum: u64, wait| sum.saturating_add(wait.blocked_ns()));
         Waits {
+            kept_ns,
             waits,
             thread_start,
             blocked_ns,
