@@ -24,7 +24,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 
 /// Moments that a page has at most.
-pub const MOST_MOMENTS: usize = 400_000;
+pub const MOST_MOMENTS: usize = 1_000_000;
 /// Entries of the profile that a page has at most with their stacks.
 pub const MOST_ENTRIES: usize = 150_000;
 

@@ -101,11 +101,11 @@ mod tests {
     fn time_stays_and_long_moments_stay_as_they_are() {
         let mut moments = Vec::new();
         for round in 0..100 {
-            moments.push(moment(round * 1000, 10, State::Running));
-            moments.push(moment(round * 1000 + 10, 5, State::Runnable));
-            moments.push(moment(round * 1000 + 15, 985, State::Running));
+            moments.push(moment(round * 10_000, 100, State::Running));
+            moments.push(moment(round * 10_000 + 100, 50, State::Runnable));
+            moments.push(moment(round * 10_000 + 150, 9850, State::Running));
         }
-        let reduced = joined(&moments, 100);
+        let reduced = joined(&moments, 1000);
         assert_eq!(reduced.len(), 200);
         let total = |all: &[Moment]| all.iter().map(|m| m.duration_ns).sum::<u64>();
         assert_eq!(total(&reduced), total(&moments));
