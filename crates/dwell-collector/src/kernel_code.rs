@@ -20,15 +20,20 @@ pub struct KernelSymbol {
 pub struct KernelCode(BTreeMap<u64, KernelSymbol>);
 
 impl KernelCode {
-    /// Takes down pieces, in the order of their times: each processor reports for itself, and one may
-    /// tell late of a program whose place is taken already.
+    /// Takes down pieces, in the order of their times.
     pub fn extend(&mut self, mut symbols: Vec<KernelSymbol>) {
         symbols.sort_by_key(|s| s.time);
         symbols.into_iter().for_each(|symbol| self.add(symbol));
     }
 
-    /// Takes down a piece. What was at its place before is forgotten.
+    /// Takes down a piece. What was at its place before is forgotten; a piece of whose successor we know is not taken
+    /// down: each processor reports for itself, and one may tell late, perhaps after others have been asked again.
     fn add(&mut self, symbol: KernelSymbol) {
+        let overlapping = self.0.range(..symbol.end).rev();
+        let mut overlapping = overlapping.take_while(|(_, piece)| piece.end > symbol.start);
+        if overlapping.any(|(_, piece)| piece.time > symbol.time) {
+            return;
+        }
         while let Some(start) = self
             .0
             .range(..symbol.end)
@@ -89,5 +94,10 @@ mod tests {
         };
         code.extend(vec![at(2, "probe gone"), at(3, "program"), at(1, "probe")]);
         assert_eq!(code.find(150).expect("a piece").name, "program");
+        // Another processor's report, read later.
+        code.extend(vec![at(2, "probe gone")]);
+        assert_eq!(code.find(150).expect("a piece").name, "program");
+        code.extend(vec![at(4, "next")]);
+        assert_eq!(code.find(150).expect("a piece").name, "next");
     }
 }

@@ -43,13 +43,7 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
         // These move file contents: waiting for storage is what they do.
         reason::LOCK | reason::SOCKET | reason::PIPE if iowait && moves_files(call) => reason::IO,
         // A lock or a pipe does not wait for storage: the call touched a page that had to be read.
-        reason::LOCK
-        | reason::SLEEP
-        | reason::SOCKET
-        | reason::PIPE
-        | reason::CHILD
-            if iowait =>
-        {
+        reason::LOCK | reason::SLEEP | reason::SOCKET | reason::PIPE | reason::CHILD if iowait => {
             reason::FAULT
         }
         reason::OTHER if iowait => reason::IO,
