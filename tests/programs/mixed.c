@@ -186,7 +186,7 @@ static char *map_cold_file(int fd)
 SITE static void run_loader(struct thread_truth *t)
 {
 	int fault = truth_site(t, "touch_pages", "", "fault", "");
-	int forget = truth_site(t, "forget_pages", "fadvise64", "other", "");
+	int forget = truth_site(t, "forget_pages", "fadvise64", "io", "");
 	int prepare = truth_site(t, "map_cold_file", "fsync", "io", "");
 	int fd = scratch_file();
 	struct wait_stamp before = truth_before(t, prepare);

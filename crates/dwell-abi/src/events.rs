@@ -90,6 +90,8 @@ c_consts! { emit_consts:
     pub const SITE_PREEMPTED: u8 = 8;
     /// A kernel thread: `nr` and `ip` mean nothing.
     pub const SITE_KTHREAD: u8 = 16;
+    /// Uninterruptible, but for what kills the process: so it sleeps in a page fault, and seldom elsewhere.
+    pub const SITE_KILLABLE: u8 = 32;
 
     /// `operation` of a site or a wait: it waits on a futex. 0 for anything else.
     pub const FUTEX_CALL: u32 = 0x8000;

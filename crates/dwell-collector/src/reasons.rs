@@ -33,17 +33,17 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
         // for the lock of the address space.
         reason::SLEEP if flags & SITE_UNINTERRUPTIBLE != 0 => reason::FAULT,
         reason::LOCK if flags & SITE_UNINTERRUPTIBLE != 0 && waits_for_words(call) => reason::FAULT,
+        // The same. Pipes and sockets have locks of their own, which are not killable; what devices have is unknown.
+        reason::POLL if flags & SITE_UNINTERRUPTIBLE != 0 => reason::FAULT,
+        reason::PIPE | reason::SOCKET
+            if flags & SITE_KILLABLE != 0 && fd_kind != FD_CHAR && !moves_files(call) =>
+        {
+            reason::FAULT
+        }
         // These move file contents: waiting for storage is what they do.
         reason::LOCK | reason::SOCKET | reason::PIPE if iowait && moves_files(call) => reason::IO,
         // A lock or a pipe does not wait for storage: the call touched a page that had to be read.
-        reason::LOCK
-        | reason::POLL
-        | reason::SLEEP
-        | reason::SOCKET
-        | reason::PIPE
-        | reason::CHILD
-            if iowait =>
-        {
+        reason::LOCK | reason::SLEEP | reason::SOCKET | reason::PIPE | reason::CHILD if iowait => {
             reason::FAULT
         }
         reason::OTHER if iowait => reason::IO,
@@ -138,6 +138,19 @@ mod tests {
         assert_eq!(for_mmap_lock, reason::FAULT);
         let for_mmap_lock = reason(call(Sysno::munmap), FD_NONE, SITE_UNINTERRUPTIBLE);
         assert_eq!(for_mmap_lock, reason::LOCK);
+        // A buffer of a read that has to be mapped while another thread forks.
+        let for_mmap_lock = SITE_UNINTERRUPTIBLE | SITE_KILLABLE;
+        let of_read = |kind, flags| reason(call(Sysno::read), kind, flags);
+        for kind in [FD_PIPE, FD_ANON, FD_SOCKET] {
+            assert_eq!(of_read(kind, for_mmap_lock), reason::FAULT);
+        }
+        assert_eq!(of_read(FD_CHAR, for_mmap_lock), reason::PIPE);
+        assert_eq!(of_read(FD_PIPE, SITE_UNINTERRUPTIBLE), reason::PIPE);
+        assert_eq!(of_read(FD_FILE, for_mmap_lock), reason::IO);
+        assert_eq!(
+            reason(call(Sysno::poll), FD_NONE, SITE_UNINTERRUPTIBLE),
+            reason::FAULT
+        );
         let read = SITE_UNINTERRUPTIBLE | SITE_IOWAIT;
         assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, 0), reason::SOCKET);
         assert_eq!(reason(call(Sysno::sendfile), FD_SOCKET, read), reason::IO);

@@ -369,8 +369,21 @@ impl Code {
         self.emit(&[0x8b, (dst.0 & 7) << 3 | 4, 0x25, 0, 0, 0, 0]); // mov %fs:0,dst
     }
 
-    /// The processor's counter into rax.
+    /// `dst = dst op what is at an address`. Not for `Test`.
+    pub(crate) fn with(&mut self, operation: Two, dst: Reg, from: Mem) {
+        if !matches!(operation, Two::Cmp) {
+            self.writes(dst);
+        }
+        self.rex(true, dst.0, from.base.0, false);
+        self.emit(&[operation as u8 | 2]);
+        self.memory(dst.0, from);
+    }
+
+    /// The processor's counter into rax, read when all before has been done; rdx is lost.
     pub(crate) fn counter(&mut self) {
+        self.writes(RAX);
+        self.writes(RDX);
+        self.emit(&[0x0f, 0xae, 0xe8]); // lfence
         self.emit(&[0x0f, 0x31]); // rdtsc
         self.shift_constant(true, Shift::Left, RDX, 32);
         self.two(true, Two::Or, RAX, RDX);
@@ -489,6 +502,10 @@ mod tests {
         assert_eq!(
             bytes(&|c| c.compare_zero(mem(R11, 8))),
             [0x41, 0x83, 0x7b, 8, 0]
+        );
+        assert_eq!(
+            bytes(&|c| c.with(Two::Sub, RAX, mem(R10, 8))),
+            [0x49, 0x2b, 0x42, 8]
         );
         assert_eq!(
             bytes(&|c| c.multiply_shifted(mem(R10, 16))),

@@ -55,7 +55,7 @@ enum Call {
 }
 
 const HAVE_CONTROL_BLOCKS: i32 = offset_of!(State, threads.have_control_blocks) as i32;
-const CURRENT: i32 = offset_of!(State, time.current) as i32;
+const SETTINGS: i32 = offset_of!(State, time.settings) as i32;
 const CLOCKS: i32 = offset_of!(State, time.clocks) as i32;
 const PART_OWNERS: i32 = offset_of!(State, pool.owners) as i32;
 const CLOCK_BITS: u8 = size_of::<Clock>().trailing_zeros() as u8;
@@ -106,20 +106,33 @@ impl Translator<'_> {
         Ok(true)
     }
 
-    /// The clock as `Clock::at` computes it.
+    /// The clock as `Time::now` reads it.
     fn time(&mut self) {
         let state = self.links.state();
         let code = &mut self.code;
-        code.mov_64(R10, state);
-        code.load(8, R11, at(R10, CURRENT));
-        code.shift_constant(true, Shift::Left, R11, CLOCK_BITS);
-        code.two(true, Two::Add, R10, R11);
+        let again = code.len();
+        code.mov_64(RAX, state);
+        code.load(8, R11, at(RAX, SETTINGS));
+        code.mov(R10, R11);
+        code.constant(false, Two::And, R10, 1);
+        code.shift_constant(true, Shift::Left, R10, CLOCK_BITS);
+        code.two(true, Two::Add, R10, RAX);
         code.counter();
-        code.load(8, R11, at(R10, CLOCKS + offset_of!(Clock, counter) as i32));
-        code.two(true, Two::Sub, RAX, R11);
+        code.with(
+            Two::Sub,
+            RAX,
+            at(R10, CLOCKS + offset_of!(Clock, counter) as i32),
+        );
         code.multiply_shifted(at(R10, CLOCKS + offset_of!(Clock, ns_per_step) as i32));
-        code.load(8, R11, at(R10, CLOCKS + offset_of!(Clock, ns) as i32));
-        code.two(true, Two::Add, RAX, R11);
+        code.with(
+            Two::Add,
+            RAX,
+            at(R10, CLOCKS + offset_of!(Clock, ns) as i32),
+        );
+        code.mov_64(RDX, state);
+        code.compare(8, at(RDX, SETTINGS), R11);
+        let was_set = code.jump_if(Condition::NotEqual);
+        code.fill(was_set, again);
     }
 
     /// `place_of` the address in a register, into that register.

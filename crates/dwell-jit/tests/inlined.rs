@@ -4,7 +4,9 @@ mod common;
 
 use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width, atomic};
 use dwell_abi::program::operation as op;
-use dwell_agent::script::layout::{DIRECT, OWNERS, POOL_PART, State, THREADS, Table, Thread};
+use dwell_agent::script::layout::{
+    DIRECT, OWNERS, POOL_PART, State, THREADS, Table, Thread, counter,
+};
 use dwell_jit::{Frame, Gate, Links, Nearby, Sums, translate};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -286,14 +288,12 @@ fn the_clock_is_the_agents() {
         Instruction::exit(),
     ];
     let world = World::new(&code, true);
-    // SAFETY: reads a register that every x86-64 processor has.
-    let counter = || unsafe { core::arch::x86_64::_rdtsc() };
     // Slow, fast, and set to an instant that this processor's counter has not reached.
     for (speed, ahead) in [(1 << 31, 0), (3 << 32, 0), (1 << 32, u64::MAX >> 20)] {
-        for current in 0..2 {
+        for setting in 6..8 {
             let state = world.state_of();
-            state.time.current.store(current, Ordering::Relaxed);
-            let clock = &state.time.clocks[current as usize];
+            state.time.settings.store(setting, Ordering::Relaxed);
+            let clock = state.time.clock(setting);
             clock.counter.store(counter() + ahead, Ordering::Relaxed);
             clock.ns.store(u64::MAX >> 8, Ordering::Relaxed);
             clock.ns_per_step.store(speed, Ordering::Relaxed);
@@ -306,6 +306,31 @@ fn the_clock_is_the_agents() {
                 "{before} {shown} {after}"
             );
         }
+    }
+}
+
+/// The processor reads its counter ahead of what comes before, if it may: some in a thousand such pairs were equal.
+#[test]
+fn time_passes_between_two_readings() {
+    let [address, rest] = Instruction::load_address(9, 1, 0);
+    let code = [
+        Instruction::alu(Alu::Mov, 6, 1),
+        Instruction::call(op::MONOTONIC_TIME),
+        address,
+        rest,
+        Instruction::store(Width::W8, 9, 0, 0),
+        Instruction::call(op::MONOTONIC_TIME),
+        Instruction::store(Width::W8, 9, 8, 0),
+        Instruction::exit(),
+    ];
+    let world = World::new(&code, true);
+    // A third of a ns a step.
+    let clock = world.state_of().time.clock(0);
+    clock.ns_per_step.store((1 << 32) / 3, Ordering::Relaxed);
+    for _ in 0..1_000_000 {
+        world.fire();
+        let [first, second] = [MEMORY, MEMORY + 8].map(|at| world.word(at));
+        assert!(first < second, "{first} {second}");
     }
 }
 

@@ -171,7 +171,7 @@ fn check_thread_waker(
     site: &SiteTruth,
     found: &[(&Wait, &SliceRow)],
 ) {
-    let right = share(found, |slice| {
+    let is_right = |slice: &SliceRow| {
         let thread = slice
             .waker_thread
             .and_then(|id| view.analysis.index.thread(id));
@@ -179,7 +179,22 @@ fn check_thread_waker(
             && thread.is_some_and(|t| {
                 view.row(t).name == site.waker && Some(view.row(t).tid) == slice.waker_tid
             })
-    });
+    };
+    for (_, slice) in found.iter().filter(|(_, slice)| !is_right(slice)) {
+        let functions = |stack: Option<u32>| -> Vec<&str> {
+            let stack = stack.and_then(|id| view.stack(id));
+            stack.map_or_else(Vec::new, |s| view.functions(s).collect())
+        };
+        println!(
+            "  {label}: {} us asleep and {} us runnable in {:?}, woken by {} in {:?}",
+            slice.blocked_ns / 1000,
+            slice.runnable_ns / 1000,
+            functions(slice.stack),
+            slice.waker_name,
+            functions(slice.waker_stack)
+        );
+    }
+    let right = share(found, is_right);
     assert!(
         right >= RIGHT,
         "{label}: {right} woken by {}: {:?}",

@@ -80,10 +80,16 @@ SITE static void wait_major_fault(struct stored *s, off_t at)
 	KEEP_FRAME();
 }
 
+/* What is mapped stays in the page cache. */
+SITE static void unmap_page(struct stored *s, off_t at)
+{
+	madvise(s->map + at, PAGE, MADV_DONTNEED);
+	KEEP_FRAME();
+}
+
 /* Throws a page out of the page cache. May wait for other processors to drain their lists. */
 SITE static void drop_page(struct stored *s, off_t at)
 {
-	madvise(s->map + at, PAGE, MADV_DONTNEED);
 	posix_fadvise(s->fd, at, PAGE, POSIX_FADV_DONTNEED);
 	KEEP_FRAME();
 }
@@ -112,9 +118,9 @@ static void fsync_at(struct stored *s, off_t at)
 
 static struct storage_kind kinds[] = {
 	{ "fsync", "wait_fsync", "fsync", "io", "dirty_page", "pwrite64", "io", dirty_page, fsync_at, NULL },
-	{ "coldread", "wait_cold_read", "pread64", "io", "drop_page", "fadvise64", "other", drop_page, wait_cold_read, NULL },
+	{ "coldread", "wait_cold_read", "pread64", "io", "drop_page", "fadvise64", "io", drop_page, wait_cold_read, NULL },
 	{ "directread", "wait_direct_read", "pread64", "io", NULL, NULL, NULL, NULL, wait_direct_read, NULL },
-	{ "fault", "wait_major_fault", "", "fault", "drop_page", "fadvise64", "other", drop_page, wait_major_fault, NULL },
+	{ "fault", "wait_major_fault", "", "fault", "drop_page", "fadvise64", "io", drop_page, wait_major_fault, NULL },
 };
 
 SITE static void run_storage(struct worker *w)
@@ -125,6 +131,7 @@ SITE static void run_storage(struct worker *w)
 	int wait = truth_site(t, k->function, k->syscall, k->reason, "");
 	int pace = truth_site(t, "pace_sleep", "clock_nanosleep", "sleep", "");
 	int prepare = k->prepare ? truth_site(t, k->prepare_function, k->prepare_syscall, k->prepare_reason, "") : -1;
+	int unmap = k->wait == wait_major_fault ? truth_site(t, "unmap_page", "madvise", "lock", "") : -1;
 	uint64_t next = now_ns();
 	truth_loop_begin(t);
 	while (time_left()) {
@@ -132,6 +139,11 @@ SITE static void run_storage(struct worker *w)
 		struct wait_stamp before = truth_before(t, pace);
 		pace_sleep(&next);
 		truth_after(t, pace, before);
+		if (unmap >= 0) {
+			before = truth_before(t, unmap);
+			unmap_page(k->stored, at);
+			truth_after(t, unmap, before);
+		}
 		if (k->prepare) {
 			before = truth_before(t, prepare);
 			k->prepare(k->stored, at);

@@ -3,7 +3,8 @@
 //! It is one piece of memory that both have mapped, at addresses of their own: what is in it is told by its
 //! distance from the start, bytes.
 use crate::layout::STRIPE_HASH;
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::{AtomicU32, AtomicU64, fence};
 
 /// The head of a state.
 #[repr(C, align(64))]
@@ -183,14 +184,47 @@ pub fn hash(words: impl Iterator<Item = u64>) -> u64 {
     mixed.wrapping_mul(MULTIPLIER) ^ mixed >> 32
 }
 
-/// The clock: dwell keeps it right by filling in the clock that is not in use, and then its number.
+/// The clock: dwell keeps it right by filling in the clock that is not in use, and then counting on. Who finds that
+/// it was counted on meanwhile reads the time again: a thread may be stopped in the middle for any time.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct Time {
-    /// The one in use.
-    pub current: AtomicU64,
+    /// How often it was set; the lowest bit is the number of the one in use.
+    pub settings: AtomicU64,
     /// Both.
     pub clocks: [Clock; 2],
+}
+
+impl Time {
+    /// The clock of a setting.
+    pub fn clock(&self, setting: u64) -> &Clock {
+        let [first, second] = &self.clocks;
+        if setting & 1 == 0 { first } else { second }
+    }
+
+    /// CLOCK_MONOTONIC, ns, and what CLOCK_TAI is ahead.
+    pub fn now(&self) -> (u64, u64) {
+        loop {
+            let setting = self.settings.load(Acquire);
+            let clock = self.clock(setting);
+            let now = (clock.at(counter()), clock.tai.load(Relaxed));
+            fence(Acquire);
+            if self.settings.load(Relaxed) == setting {
+                return now;
+            }
+        }
+    }
+}
+
+/// The processor's counter, read when all that comes before in the program has been done. Else the processor reads it
+/// well ahead, and two readings with a hundred instructions between them may show the same.
+pub fn counter() -> u64 {
+    let (low, high): (u32, u32);
+    // SAFETY: reads a register that every processor of ours has.
+    unsafe {
+        core::arch::asm!("lfence", "rdtsc", out("eax") low, out("edx") high, options(nostack, preserves_flags));
+    }
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// Ranges of pages.
@@ -233,7 +267,6 @@ pub struct Clock {
 impl Clock {
     /// CLOCK_MONOTONIC when the counter is this, ns.
     pub fn at(&self, counter: u64) -> u64 {
-        use core::sync::atomic::Ordering::Relaxed;
         // Another processor's counter may be behind.
         let steps = counter.wrapping_sub(self.counter.load(Relaxed)) as i64;
         let ns = (i128::from(steps) * i128::from(self.ns_per_step.load(Relaxed))) >> 32;

@@ -1,20 +1,6 @@
 //! The time, by the processor's counter.
-use super::layout::{Clock, State};
+use super::layout::{State, counter};
 use crate::system::{SYS_CLOCK_GETTIME, system_call};
-use core::sync::atomic::Ordering;
-
-fn counter() -> u64 {
-    // SAFETY: reads a register that every processor of ours has.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
-fn clock(state: &State) -> &Clock {
-    let [first, second] = &state.time.clocks;
-    match state.time.current.load(Ordering::Acquire) {
-        0 => first,
-        _ => second,
-    }
-}
 
 /// CLOCK_MONOTONIC, ns.
 ///
@@ -30,7 +16,7 @@ pub unsafe extern "C" fn dwell_agent_script_time(
     state: *const State,
 ) -> u64 {
     // SAFETY: by contract.
-    clock(unsafe { &*state }).at(counter())
+    unsafe { &*state }.time.now().0
 }
 
 /// CLOCK_TAI, ns.
@@ -47,8 +33,8 @@ pub unsafe extern "C" fn dwell_agent_script_wall_time(
     state: *const State,
 ) -> u64 {
     // SAFETY: by contract.
-    let clock = clock(unsafe { &*state });
-    clock.at(counter()) + clock.tai.load(Ordering::Relaxed)
+    let (ns, tai) = unsafe { &*state }.time.now();
+    ns + tai
 }
 
 /// ns that the thread has run.
@@ -84,10 +70,10 @@ pub unsafe extern "C" fn dwell_agent_script_spend_time(
     state: *const State,
 ) -> u64 {
     // SAFETY: by contract.
-    let clock = clock(unsafe { &*state });
+    let time = unsafe { &(*state).time };
     let wanted = (ns as i64).clamp(0, MOST_SPENT as i64);
-    let begun = clock.at(counter());
-    while (clock.at(counter()).wrapping_sub(begun) as i64) < wanted {
+    let (begun, _) = time.now();
+    while (time.now().0.wrapping_sub(begun) as i64) < wanted {
         core::hint::spin_loop();
     }
     0

@@ -161,6 +161,7 @@ struct bpf_iter__task {
 #define TASK_UNINTERRUPTIBLE 0x02
 #define TASK_STOPPED_OR_TRACED 0x0c
 #define TASK_DEAD 0x80
+#define TASK_WAKEKILL 0x100
 #define TASK_NEW 0x800
 #define S_IFMT 0170000
 #define S_IFSOCK 0140000

@@ -231,7 +231,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	if (!sleeps)
 		p.flags |= SITE_PREEMPTED;
 	else if (state & TASK_UNINTERRUPTIBLE)
-		p.flags |= SITE_UNINTERRUPTIBLE;
+		p.flags |= state & TASK_WAKEKILL ? SITE_UNINTERRUPTIBLE | SITE_KILLABLE : SITE_UNINTERRUPTIBLE;
 	else if (state & TASK_STOPPED_OR_TRACED)
 		p.flags |= SITE_STOPPED;
 	if (sleeps && BPF_CORE_READ_BITFIELD(task, in_iowait))

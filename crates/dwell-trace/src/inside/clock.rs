@@ -1,5 +1,5 @@
 //! Keeps the clock by which programs inside tell the time: the processor's counter, placed on CLOCK_MONOTONIC.
-use dwell_agent::script::layout::{Clock, State};
+use dwell_agent::script::layout::{Clock, State, counter};
 use dwell_collector::clock_ns;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -10,6 +10,12 @@ const PERIOD: Duration = Duration::from_millis(100);
 const SHORTEST: u64 = 5_000_000;
 /// Readings of which the quickest counts.
 const READINGS: usize = 8;
+/// Steps of the counter within which a clock begins and is in use: some 2 µs.
+const SWIFT: u64 = 1 << 12;
+/// How often that is tried.
+const TRIES: usize = 10;
+/// ns.
+const SECOND: i128 = 1_000_000_000;
 
 /// An instant on both clocks.
 #[derive(Debug, Clone, Copy)]
@@ -22,11 +28,6 @@ struct Anchor {
 pub(super) struct TimeKeeper {
     first: Anchor,
     adjusted: Instant,
-}
-
-fn counter() -> u64 {
-    // SAFETY: reads a register that every x86-64 processor has.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 fn anchor() -> Anchor {
@@ -60,20 +61,17 @@ impl TimeKeeper {
         self.adjusted = Instant::now();
         let steps = u128::from(now.counter - self.first.counter);
         let speed = (u128::from(now.ns - self.first.ns) << 32) / steps;
-        let current = state.time.current.load(Acquire);
-        let [first, second] = &state.time.clocks;
-        let (used, free) = if current == 0 {
-            (first, second)
-        } else {
-            (second, first)
-        };
-        let (ns, speed) = joined(used, now, speed);
-        free.counter.store(now.counter, Relaxed);
-        free.ns.store(ns, Relaxed);
-        free.ns_per_step.store(speed, Relaxed);
+        let setting = state.time.settings.load(Acquire);
+        let used = state.time.clock(setting);
+        let free = state.time.clock(setting + 1);
         let tai = clock_ns(libc::CLOCK_TAI).wrapping_sub(clock_ns(libc::CLOCK_MONOTONIC));
         free.tai.store(tai, Relaxed);
-        state.time.current.store(1 - current, Release);
+        if setting == 0 {
+            put(free, now.counter, now.ns, speed);
+        } else {
+            go_on(free, used, now, speed);
+        }
+        state.time.settings.store(setting + 1, Release);
     }
 
     /// The same when it is time.
@@ -84,22 +82,43 @@ impl TimeKeeper {
     }
 }
 
-/// Where and how fast a clock goes on so that it does not jump, and is right one second later.
-fn joined(used: &Clock, now: Anchor, speed: u128) -> (u64, u64) {
-    const SECOND: i128 = 1_000_000_000;
-    let is_set = used.ns_per_step.load(Relaxed) != 0;
-    let shown = used.at(now.counter);
-    let error = i128::from(now.ns) - i128::from(shown);
-    if !is_set || error.abs() > SECOND / 1000 {
-        return (now.ns, speed as u64);
+fn put(clock: &Clock, counter: u64, ns: u64, speed: u128) {
+    clock.counter.store(counter, Relaxed);
+    clock.ns.store(ns, Relaxed);
+    clock.ns_per_step.store(speed as u64, Relaxed);
+}
+
+/// Has a clock go on where the used one is. Until it is in use others go on reading that: so it begins at the last
+/// moment and, if it is the slower one, where both meet a moment later. Then nobody sees the time run backwards.
+fn go_on(free: &Clock, used: &Clock, now: Anchor, measured: u128) {
+    let error = i128::from(now.ns) - i128::from(used.at(now.counter));
+    let (ahead, speed) = course(error, measured);
+    let is_slower = speed < u128::from(used.ns_per_step.load(Relaxed));
+    for _ in 0..TRIES {
+        let begun = counter();
+        let meets = begun + if is_slower { SWIFT } else { 0 };
+        put(free, meets, used.at(meets) + ahead, speed);
+        if counter() - begun < SWIFT {
+            break;
+        }
     }
-    let speed = speed as i128;
-    (shown, (speed + speed * error / SECOND) as u64)
+}
+
+/// How far a clock with an error jumps, ns, and how fast it goes on: so that it is right one second later. One that is
+/// far behind is right at once; one that is far ahead goes on at half the speed, since time never runs backwards.
+fn course(error: i128, measured: u128) -> (u64, u128) {
+    if error > SECOND / 1000 {
+        return (error as u64, measured);
+    }
+    let measured = measured as i128;
+    let change = measured * error.max(-SECOND / 2) / SECOND;
+    (0, (measured + change) as u128)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicBool;
 
     /// It shows what the kernel's shows, and never steps back.
     #[test]
@@ -111,8 +130,7 @@ mod tests {
         for _ in 0..20 {
             std::thread::sleep(Duration::from_millis(2));
             let before = clock_ns(libc::CLOCK_MONOTONIC);
-            let current = &state.time.clocks[state.time.current.load(Acquire) as usize];
-            let shown = current.at(counter());
+            let (shown, _) = state.time.now();
             let after = clock_ns(libc::CLOCK_MONOTONIC);
             assert!(shown >= last, "{shown} after {last}");
             assert!(
@@ -122,5 +140,49 @@ mod tests {
             last = shown;
             keeper.set(&state);
         }
+    }
+    /// However wrong it is, and while it is set: it only goes faster, slower, or jumps ahead.
+    #[test]
+    fn time_never_runs_backwards() {
+        let state = State::default();
+        let mut keeper = TimeKeeper::begin();
+        keeper.set(&state);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    let mut last = 0;
+                    while !over.load(Relaxed) {
+                        let (shown, _) = state.time.now();
+                        if shown < last {
+                            over.store(true, Relaxed);
+                            panic!("{shown} after {last}");
+                        }
+                        last = shown;
+                    }
+                });
+            }
+            let begun = keeper.first;
+            let mut furthest = [0, 0];
+            for round in 0..300 {
+                std::thread::sleep(Duration::from_millis(1));
+                // As if the counter were twice, half, and really as fast as it is.
+                let passed = clock_ns(libc::CLOCK_MONOTONIC) - begun.ns;
+                let now = state.time.now().0 as i64 - (begun.ns + passed) as i64;
+                furthest = [furthest[0].min(now), furthest[1].max(now)];
+                keeper.first.ns = match round % 20 {
+                    0..3 => begun.ns - passed,
+                    3..12 => begun.ns + passed / 2,
+                    _ => begun.ns,
+                };
+                keeper.set(&state);
+                if over.load(Relaxed) {
+                    break;
+                }
+            }
+            over.store(true, Relaxed);
+            let [behind, ahead] = furthest;
+            assert!(behind < -100_000 && ahead > 100_000, "{behind} to {ahead}");
+        });
     }
 }
