@@ -268,6 +268,28 @@ test("nothing jumps, complains, or is asked for from elsewhere", async () => {
   assert.ok((await has(() => window.jumps)) < 0.1);
 });
 
+test("the page of a comparison has its measures, and both sides' stacks", async () => {
+  const other = join(folder, "other.dwell");
+  dwell("record", "-o", other, "--", "sh", "-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 0.2");
+  const html = join(folder, "diff.html");
+  const answer = JSON.parse(dwell("diff", recording, other, "--json", "--html", html));
+  await page.goto(`file://${html}`);
+  await page.waitForSelector("body[data-ready]");
+  const rows = await cells("measures");
+  assert.deepEqual(rows.map((row) => row[4]), answer.measures.map((m) => m.name));
+  answer.measures.filter((m) => m.name !== "threads").forEach((m, i) => assert.equal(rows[i][0], duration(Math.round(m.change.before)), m.name));
+  const times = (side) => answer.measures.filter((m) => !["duration", "threads", "processes"].includes(m.name)).reduce((sum, m) => sum + m.change[side], 0);
+  await press("2");
+  near(await has(() => window.dwell.flameRoot.total), times("after"), 1e-3);
+  await press("b");
+  near(await has(() => window.dwell.flameRoot.total), times("before"), 1e-3);
+  await shot("diff-flame");
+  await press("3");
+  assert.equal((await cells("waits")).length, answer.waits.length);
+  await shot("diff-functions");
+  assert.deepEqual(complaints, []);
+});
+
 test("dwell view serves the same page to this machine only", async () => {
   const served = spawn(DWELL, ["view", "--no-browser", recording], { stdio: ["ignore", "pipe", "ignore"] });
   try {

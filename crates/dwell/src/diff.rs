@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use dwell_report::diff::{Per, Run, Sides};
 use dwell_report::{Analysis, DiffAnswer};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ explain it.
 
 Examples:
   dwell diff before.dwell after.dwell
-  dwell diff before.dwell after.dwell --svg diff.svg        a differential flame graph; open it in a browser
+  dwell diff before.dwell after.dwell --html diff.html      a page with a differential flame graph; or --svg
   dwell diff main-*.dwell --after branch-*.dwell --fail-above 5%
   dwell diff before.dwell after.dwell --work 120000,180000  per request, of which the recordings saw so many
   dwell diff before.dwell after.dwell --json | jq '.functions[0] | {function, own}'";
@@ -51,6 +51,9 @@ pub struct DiffArgs {
     /// Write a differential flame graph.
     #[arg(long, value_name = "FILE")]
     pub svg: Option<PathBuf>,
+    /// Write a page for the browser: the same tables, and the flame graph of both sides.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 /// See `DiffArgs::per`.
@@ -80,6 +83,11 @@ pub fn diff(args: &DiffArgs) -> anyhow::Result<ExitCode> {
     let answer = DiffAnswer::of(&sides);
     if let Some(file) = &args.svg {
         draw(&sides, &answer, file).with_context(|| format!("writing {}", file.display()))?;
+    }
+    if let Some(file) = &args.html {
+        let mut html = Vec::new();
+        dwell_report::page::write_diff(&sides, &answer, &mut html)?;
+        fs::write(file, html).with_context(|| format!("writing {}", file.display()))?;
     }
     let mut to = std::io::stdout();
     let text = match args.json {

@@ -20,6 +20,7 @@ impl Answer {
         let mut answer = Answer {
             recording: recording(analysis),
             findings: dwell_findings::findings(&recorded),
+            could_not_look: dwell_findings::blind(&recorded),
             total: division(&analysis.summary.total, window_ns),
             processes: processes(analysis),
             on_cpu: stacks(analysis, options.stacks, State::on_cpu),

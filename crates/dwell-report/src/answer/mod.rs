@@ -58,6 +58,9 @@ pub struct Answer {
     /// What the rules say, the most severe first.
     #[serde(default)]
     pub findings: Vec<dwell_findings::Finding>,
+    /// What this recording could not be asked.
+    #[serde(default)]
+    pub could_not_look: Vec<dwell_findings::Blind>,
     /// How all thread time divides.
     pub total: Division,
     /// How each process' thread time divides, the one with the most running time first.

@@ -1,7 +1,6 @@
 //! A recording as one file for the browser, which needs no network.
 //!
-//! The page's code is plain modules in `ui/`, put one behind the other into one script; the recording is a JSON text,
-//! compressed, in the file itself. What is told in words and tables is the [`Answer`]'s, so that the page and the terminal
+//! [`shell`] puts the file together from the code in `ui/` and a JSON text. What is told in words and tables is the [`Answer`]'s, so that the page and the terminal
 //! say the same; stacks and moments are columns beside it, from which the page makes its pictures.
 //!
 //! **Reduction.** Pictures of more than [`MOST_MOMENTS`] moments would make a file that browsers are slow to open. Then
@@ -9,16 +8,17 @@
 //! that most of that time was; the length and how many were put together is in [`Reduced`], and the page tells it.
 //! Likewise the entries of the profile beyond [`MOST_ENTRIES`] lose their stacks, the smallest first, but not their time.
 mod columns;
+mod compare;
 mod reduce;
+mod shell;
+
+pub use compare::write_diff;
 
 use crate::answer::{Answer, LockTimeline, LocksAnswer, Options};
 use crate::whatif::WhatIfAnswer;
 use columns::{Entries, Moments, Threads};
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
-use dwell_findings::{Blind, Recorded, blind};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use reduce::Reduced;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -32,36 +32,10 @@ pub const MOST_ENTRIES: usize = 150_000;
 const TIMELINES: usize = 10;
 const TIMELINE_PARTS: usize = 300;
 
-/// The modules of the page's code, each after those that it needs.
-const MODULES: [&str; 19] = [
-    include_str!("../../ui/model/text.js"),
-    include_str!("../../ui/model/data.js"),
-    include_str!("../../ui/model/tree.js"),
-    include_str!("../../ui/model/functions.js"),
-    include_str!("../../ui/model/lanes.js"),
-    include_str!("../../ui/model/choice.js"),
-    include_str!("../../ui/model/sides.js"),
-    include_str!("../../ui/model/knobs.js"),
-    include_str!("../../ui/views/dom.js"),
-    include_str!("../../ui/views/overview.js"),
-    include_str!("../../ui/views/timeline.js"),
-    include_str!("../../ui/views/flame.js"),
-    include_str!("../../ui/views/functions.js"),
-    include_str!("../../ui/views/sides.js"),
-    include_str!("../../ui/views/wakers.js"),
-    include_str!("../../ui/views/locks.js"),
-    include_str!("../../ui/views/memory.js"),
-    include_str!("../../ui/views/whatif.js"),
-    include_str!("../../ui/main.js"),
-];
-const STYLE: &str = include_str!("../../ui/style.css");
-const FRAME: &str = include_str!("../../ui/page.html");
-
 /// What the page is made from.
 #[derive(Serialize)]
 struct Payload<'a> {
     answer: Answer,
-    could_not_look: Vec<Blind>,
     locks: LocksAnswer,
     /// Of the first locks of `locks.contended`: who held them and how many waited, over time.
     timelines: Vec<LockTimeline>,
@@ -100,26 +74,8 @@ pub fn write(
         answer: remedies.ok(),
         why: remedies.err().unwrap_or_default(),
     };
-    let json = serde_json::to_vec(&payload(analysis, remedies)).map_err(io::Error::other)?;
-    let mut packed = GzEncoder::new(Vec::new(), Compression::best());
-    packed.write_all(&json)?;
-    let data = encode(&packed.finish()?);
-    let title = escaped(&analysis.tables.meta.target);
-    let script = script();
-    // The data last: what is replaced is not looked at again.
-    let mut rest = FRAME;
-    for (mark, text) in [
-        ("@TITLE@", title.as_str()),
-        ("@STYLE@", STYLE),
-        ("@DATA@", &data),
-        ("@SCRIPT@", &script),
-    ] {
-        let (before, after) = rest.split_once(mark).expect("the frame has every mark");
-        out.write_all(before.as_bytes())?;
-        out.write_all(text.as_bytes())?;
-        rest = after;
-    }
-    out.write_all(rest.as_bytes())
+    let title = &analysis.tables.meta.target;
+    shell::write(title, &payload(analysis, remedies), &shell::RECORDING, out)
 }
 
 fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a> {
@@ -139,7 +95,6 @@ fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a
     Payload {
         timelines: first.filter_map(timeline).collect(),
         answer: Answer::of(analysis, &options),
-        could_not_look: blind(&Recorded::of(analysis)),
         locks,
         remedies,
         states: State::all().map(state).collect(),
@@ -164,49 +119,10 @@ fn state(state: State) -> (&'static str, &'static str, String) {
     (state.name(), reason, format!("#{r:02x}{g:02x}{b:02x}"))
 }
 
-/// All modules as one script: imports are gone, since everything is in one place.
-fn script() -> String {
-    let mut script = String::new();
-    for line in MODULES.iter().flat_map(|module| module.lines()) {
-        if !line.starts_with("import ") {
-            script.push_str(line.strip_prefix("export ").unwrap_or(line));
-            script.push('\n');
-        }
-    }
-    script
-}
-
-fn encode(bytes: &[u8]) -> String {
-    use base64::Engine;
-    base64::engine::general_purpose::STANDARD.encode(bytes)
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use dwell_analysis::testing::{Scale, fixture};
-
-    #[test]
-    fn modules_are_one_script_without_imports() {
-        let script = script();
-        for line in script.lines() {
-            assert!(
-                !line.starts_with("import ") && !line.starts_with("export "),
-                "{line}"
-            );
-        }
-        // What ends a script's element must not be in it.
-        assert!(!script.contains("</script"));
-        let of_folder = |folder: &str| {
-            let path = format!("{}/ui/{folder}", env!("CARGO_MANIFEST_DIR"));
-            std::fs::read_dir(path).expect("a folder").count()
-        };
-        assert_eq!(MODULES.len(), of_folder("model") + of_folder("views") + 1);
-    }
 
     #[test]
     fn a_page_is_one_file_without_addresses_of_others() {

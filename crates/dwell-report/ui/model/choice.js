@@ -1,7 +1,5 @@
 // What the person looks at. It lies in the page's address, so that a view can be shared.
 
-export const VIEWS = ["overview", "timeline", "flame", "functions", "wakers", "locks", "memory", "whatif"];
-
 const DEFAULTS = {
   view: "overview",
   thread: -1, // its place; -1 is all
@@ -16,6 +14,7 @@ const DEFAULTS = {
   idle: false, // idle pools unfolded
   chosen: "", // a function, a lock
   asked: "", // of the simulation
+  side: "after", // of a comparison: whose time the widths are
 };
 
 /** What is looked at first. */
@@ -29,8 +28,8 @@ export function toHash(choice) {
   return pairs.map((key) => `${key}=${encodeURIComponent(choice[key])}`).join("&");
 }
 
-/** The choice that such a text says; what it does not know, or cannot be, is as at first. */
-export function fromHash(hash) {
+/** The choice that such a text says; what it does not know, or cannot be, is as at first. `views` are those that there are. */
+export function fromHash(hash, views) {
   const choice = firstChoice();
   for (const pair of hash.replace(/^#/, "").split("&")) {
     const [key, text = ""] = pair.split("=");
@@ -40,7 +39,7 @@ export function fromHash(hash) {
     else if (typeof DEFAULTS[key] === "number") choice[key] = Number.isFinite(Number(value)) ? Number(value) : DEFAULTS[key];
     else choice[key] = value;
   }
-  if (!VIEWS.includes(choice.view)) choice.view = DEFAULTS.view;
+  if (!views.includes(choice.view)) choice.view = DEFAULTS.view;
   if (!(choice.to > choice.from)) choice.from = choice.to = 0;
   return choice;
 }

@@ -1,10 +1,10 @@
 // The recording, from the text in the page to columns that views read.
 
-/** Unpacks what the page has: base64 of gzip of JSON. */
+/** What the page has: base64 of gzip of JSON. */
 export async function unpack(text) {
   const bytes = Uint8Array.from(atob(text.trim()), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return recording(JSON.parse(await new Response(stream).text()));
+  return JSON.parse(await new Response(stream).text());
 }
 
 /** Makes the columns of a payload. Times are ns from the window's start. */
@@ -34,7 +34,7 @@ export function recording(payload) {
     locks: payload.locks,
     timelines: payload.timelines,
     remedies: payload.remedies,
-    couldNotLook: payload.could_not_look,
+    couldNotLook: payload.answer.could_not_look,
     reduced: payload.reduced,
     window: payload.answer.recording.window_ns,
     states,

@@ -23,10 +23,10 @@ function filled(made, attributes, children) {
 
 /**
  * A table. A column is `{head, text(row), number, sort(row)}`; a click on the head of one with `sort` orders by it. `pick` is called with a
- * row that is clicked or entered.
+ * row that is clicked or entered. It begins ordered by the first column that can be, or with `asGiven` as the rows come.
  */
-export function table(columns, rows, { pick, chosen, most = 200, id } = {}) {
-  let by = columns.findIndex((column) => column.sort);
+export function table(columns, rows, { pick, chosen, most = 200, id, asGiven } = {}) {
+  let by = asGiven ? -1 : columns.findIndex((column) => column.sort);
   let falling = true;
   const body = el("tbody");
   const heads = columns.map((column, place) => {

@@ -2,7 +2,8 @@
 import { functionTable, neighbours } from "../model/functions.js";
 import { duration, percent } from "../model/text.js";
 import { el, table } from "./dom.js";
-import { searchField, stateChoice } from "./flame.js";
+import { searchField } from "./boxes.js";
+import { stateChoice } from "./flame.js";
 
 export function functions(app) {
   const { rec, choice } = app;
