@@ -130,10 +130,29 @@ pub struct Stack {
     pub frames: Vec<Frame>,
 }
 
+/// What a remedy makes less, of what a comparison of recordings measures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Saves {
+    /// CPU time for the same work.
+    CpuTime,
+    /// Time from begin to end of the same work.
+    Duration,
+    /// Something that only the program itself can tell, such as the time of a single request.
+    #[default]
+    Other,
+}
+
 /// What the remedy is worth.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
-    /// What the shares are of: `CPU time of these threads`.
+    /// What a comparison shows to be less.
+    #[serde(default)]
+    pub saves: Saves,
+    /// Of the whole recording's `saves`, what the shares are of: a part of 1.
+    #[serde(default)]
+    pub part: f64,
+    /// What the shares are of, in words: `CPU time of these threads`.
     pub of: String,
     /// That much is saved at least, a part of 1.
     pub low: f64,

@@ -16,7 +16,7 @@ pub mod rules;
 #[cfg(test)]
 mod testing;
 
-pub use finding::{Confidence, Effect, Finding, Frame, Number, Severity, Stack, Unit};
+pub use finding::{Confidence, Effect, Finding, Frame, Number, Saves, Severity, Stack, Unit};
 pub use recorded::{LockUse, Recorded};
 use serde::{Deserialize, Serialize};
 

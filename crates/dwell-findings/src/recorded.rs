@@ -71,6 +71,12 @@ impl<'a, 't> Recorded<'a, 't> {
         }
     }
 
+    /// A time as a part of all CPU time.
+    pub fn of_cpu_time(&self, ns: u64) -> f64 {
+        let all = self.analysis.summary.total.times.running();
+        (ns as f64 / all.max(1) as f64).min(1.0)
+    }
+
     /// Processors of the machine.
     pub fn cpus(&self) -> u64 {
         u64::from(self.analysis.tables.meta.machine.cpus).max(1)

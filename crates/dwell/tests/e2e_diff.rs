@@ -3,6 +3,8 @@ mod common;
 
 use common::*;
 use dwell_report::DiffAnswer;
+use dwell_report::answer::FindingsAnswer;
+use dwell_report::diff::Verdict;
 use serde_json::Value;
 
 /// A recording of `habits`, and what the program says itself.
@@ -28,6 +30,15 @@ impl Made {
         number(&self.truth, "units")
     }
 
+    fn batch_that_ends_it(&self) -> u64 {
+        let output = dwell(&["findings", "--json", &self.recorded.path]).output();
+        let answer: FindingsAnswer =
+            serde_json::from_slice(&output.expect("dwell runs").stdout).expect("JSON");
+        let numbers = answer.findings.iter().flat_map(|f| &f.evidence);
+        let mut batches = numbers.filter(|n| n.label == "units per acquisition that end it");
+        batches.next().expect("a spin convoy").value as u64
+    }
+
     fn cpu_of_unit(&self) -> f64 {
         number(&self.truth, "cpu_ns") as f64 / self.units() as f64
     }
@@ -49,7 +60,8 @@ fn diff(from: &Made, to: &Made, options: &[&str]) -> (Option<i32>, String) {
 #[ignore = "needs root and the test programs"]
 fn a_remedys_gain_is_what_the_program_counts() {
     let sick = convoy("1");
-    let cured = convoy("64");
+    // What the finding says is done.
+    let cured = convoy(&sick.batch_that_ends_it().to_string());
     let (exit, text) = diff(&sick, &cured, &["--json"]);
     assert_eq!(exit, Some(0));
     let answer: DiffAnswer = serde_json::from_str(&text).expect("JSON");
@@ -69,6 +81,18 @@ fn a_remedys_gain_is_what_the_program_counts() {
     assert_eq!(worst.function.function, "lock_queue");
     assert!(worst.own.difference < 0.0, "{worst:?}");
 
+    let [check] = answer.predictions.as_slice() else {
+        panic!("{:?}", answer.predictions)
+    };
+    println!("{check:?}");
+    assert_eq!(
+        (check.rule.as_str(), check.measure.as_str()),
+        ("spin-convoy", "running")
+    );
+    assert_eq!(check.verdict, Verdict::AsPredicted, "{check:?}");
+    let (_, text) = diff(&sick, &cured, &[]);
+    assert!(text.contains("as predicted"), "{text}");
+
     let picture = sick.recorded.path.replace(".dwell", ".svg");
     let (exit, text) = diff(&cured, &sick, &["--fail-above", "5%", "--svg", &picture]);
     assert_eq!(exit, Some(1), "{text}");
@@ -76,6 +100,15 @@ fn a_remedys_gain_is_what_the_program_counts() {
     let picture = std::fs::read_to_string(&picture).expect("a picture");
     assert!(picture.contains("lock_queue ("), "{picture}");
     assert_eq!(diff(&sick, &cured, &["--fail-above", "5%"]).0, Some(0));
+}
+
+#[test]
+#[ignore = "needs root and the test programs"]
+fn a_remedy_that_was_not_applied_saves_less_than_predicted() {
+    let (sick, still_sick) = (convoy("1"), convoy("1"));
+    let (_, text) = diff(&sick, &still_sick, &[]);
+    assert!(text.contains("still spin-convoy"), "{text}");
+    assert!(text.contains("less than predicted"), "{text}");
 }
 
 #[test]

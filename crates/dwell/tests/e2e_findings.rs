@@ -42,9 +42,8 @@ fn a_spin_convoy_is_named_and_its_remedy_saves_what_was_predicted() {
     let saved = 1.0 - then.cpu_of_unit() / told.cpu_of_unit();
     let effect = &finding.effect;
     println!("predicted {} to {}, saved {saved}", effect.low, effect.high);
-    // The shares that the prediction rests on are known to a fifth.
     assert!(
-        saved > 0.8 * effect.low && saved < 1.2 * effect.high,
+        saved > effect.low && saved < effect.high,
         "{effect:?}: {saved}"
     );
 }

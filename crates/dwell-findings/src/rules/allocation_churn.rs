@@ -1,5 +1,5 @@
 //! A program that gets memory, gives it back, and gets it again: the kernel clears the same pages over and over.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::memory::MemoryUse;
 use crate::recorded::Recorded;
 use dwell_analysis::memory::PAGE_BYTES;
@@ -51,6 +51,8 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
                  back, raise its thresholds (glibc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD; jemalloc: dirty_decay_ms)."
             .to_owned(),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: recorded.of_cpu_time(one.running_ns),
             of: "this program's CPU time".to_owned(),
             low: share,
             high: beside.max(share),

@@ -1,6 +1,6 @@
 //! Programs whose life is mostly their start: the dynamic linker looks up their symbols, each time again; and programs that
 //! call through the stubs it leaves behind all the time.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
 use rustc_hash::FxHashMap;
@@ -153,6 +153,8 @@ fn judge(recorded: &Recorded<'_, '_>, name: &str, program: &Program) -> Option<F
                  directly; or link it statically, need fewer libraries, or start it once for many jobs."
             .to_owned(),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: recorded.of_cpu_time(program.running_ns),
             of: "these processes' CPU time".to_owned(),
             low: of_all(program.lookups_ns.saturating_add(program.stubs_ns)),
             high: of_all(program.linker_ns.saturating_add(program.stubs_ns)),

@@ -1,6 +1,6 @@
 //! A program for which the first touch of fresh memory is much of what it does.
 use super::allocation_churn::RETURNED;
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::memory::MemoryUse;
 use crate::recorded::Recorded;
 use dwell_analysis::memory::Component;
@@ -56,6 +56,8 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
                  (MAP_POPULATE, MADV_POPULATE_WRITE): that takes as long, but nobody waits."
             .to_owned(),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: recorded.of_cpu_time(one.running_ns),
             of: "this program's CPU time".to_owned(),
             low: share,
             high: one.share(at_most_ns),

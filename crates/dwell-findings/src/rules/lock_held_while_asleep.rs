@@ -1,6 +1,6 @@
 //! A lock whose owner sleeps, or waits for a disk, a socket or another process, while others wait for the lock.
 use super::range;
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::queue::Model;
 use crate::recorded::{LockUse, Recorded};
 use dwell_analysis::Reason;
@@ -86,6 +86,8 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
             activity(reason)
         ),
         effect: Effect {
+            saves: Saves::Duration,
+            part: 1.0,
             of: "the time these threads take for the same work".to_owned(),
             low,
             high,

@@ -1,6 +1,6 @@
 //! Like threads that mostly wait for one lock: they work one after the other.
 use super::{lock_held_while_asleep, range};
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::queue::Model;
 use crate::recorded::{LockUse, Recorded};
 
@@ -69,6 +69,8 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
                  nothing until then."
             .to_owned(),
         effect: Effect {
+            saves: Saves::Duration,
+            part: 1.0,
             of: "the time these threads take for the same work".to_owned(),
             low,
             high,

@@ -1,5 +1,5 @@
 //! More threads of one pool want to compute than there are processors.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::State;
 use dwell_analysis::hottest;
@@ -72,6 +72,8 @@ fn judge(recorded: &Recorded<'_, '_>, position: usize) -> Option<Finding> {
             recorded.cpus()
         ),
         effect: Effect {
+            saves: Saves::Other,
+            part: 1.0,
             of: "the time a single piece of work takes from begin to end".to_owned(),
             low: (1.0 - 1.0 / wanted).min(waiting),
             high: (1.0 - 1.0 / wanted).max(waiting),

@@ -1,5 +1,5 @@
 //! A thread that sleeps a little, looks whether there is something to do, and sleeps again.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
 use dwell_analysis::{Reason, State};
@@ -71,6 +71,8 @@ fn judge(
                  socket) wakes the thread when there is something to do, at once and not before."
             .to_owned(),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: 1.0,
             of: "the CPU time of all that was recorded".to_owned(),
             low: 0.0,
             high: of_cpu,

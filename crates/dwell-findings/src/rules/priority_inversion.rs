@@ -1,5 +1,5 @@
 //! Threads that wait for a lock which a thread holds that the scheduler prefers less, and so may not let run.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::State;
 use dwell_analysis::locks::contention::Contention;
@@ -64,6 +64,8 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &Contention) -> Option<Finding> {
                  ignore; or do not let a thread that gives way take a lock which others need: copy under it, compute outside."
             .to_owned(),
         effect: Effect {
+            saves: Saves::Other,
+            part: 1.0,
             of: "the waiting for this lock".to_owned(),
             low: of_waits * no_processor,
             high: of_waits,

@@ -1,5 +1,5 @@
 //! One thread that works all the time, and others that wait for it.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::Reason;
 use dwell_analysis::chains::{Root, chains};
@@ -110,6 +110,8 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
                  threads of their own. More workers do not help."
             .to_owned(),
         effect: Effect {
+            saves: Saves::Duration,
+            part: 1.0,
             of: "the time that the same work takes".to_owned(),
             low: halved.min(divided),
             high: divided,

@@ -1,5 +1,5 @@
 //! Changes of an address space that interrupt the processors on which its other threads run, over and over.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::memory::MemoryUse;
 use crate::recorded::Recorded;
 use dwell_analysis::memory::Component;
@@ -55,6 +55,8 @@ fn judge(recorded: &Recorded<'_, '_>, one: &MemoryUse) -> Option<Finding> {
                  often."
             .to_owned(),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: recorded.of_cpu_time(one.running_ns),
             of: "this program's CPU time".to_owned(),
             low: share,
             high: one.share(calls_ns).max(share),

@@ -1,6 +1,6 @@
 //! Threads that take work, a unit at a time, from a queue behind a lock that they spin for.
 use super::range;
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::queue::{Model, batch_that_leaves_room};
 use crate::recorded::Recorded;
 use dwell_analysis::State;
@@ -97,7 +97,9 @@ fn judge(recorded: &Recorded<'_, '_>, convoy: &Convoy, threads: &[usize]) -> Opt
         Some(batch) => {
             let at_most = models.iter().map(Model::saved_at_most);
             let fetched = share * (1.0 - 1.0 / batch as f64);
-            range(at_most.chain([fetched]))
+            let (low, high) = range(at_most.chain([fetched]));
+            // The share of spinning is known to a fifth.
+            (0.8 * low, (1.2 * high).min(1.0))
         }
         // Nearly all is done in the lock: without the loop its waiters give their processors back, no more.
         None => (0.0, share),
@@ -116,7 +118,7 @@ fn judge(recorded: &Recorded<'_, '_>, convoy: &Convoy, threads: &[usize]) -> Opt
             convoy.path,
         )],
         remedy: remedy(at_a_time, recorded.cpus(), batch),
-        effect: effect(batch, low, high),
+        effect: effect(batch, recorded.of_cpu_time(ran_ns), low, high),
         confidence: Confidence::Medium,
         page: page(NAME),
     })
@@ -162,9 +164,12 @@ fn remedy(threads: u64, cpus: u64, batch: Option<u64>) -> String {
     }
 }
 
-fn effect(batch: Option<u64>, low: f64, high: f64) -> Effect {
+fn effect(batch: Option<u64>, part: f64, low: f64, high: f64) -> Effect {
+    let saves = Saves::CpuTime;
     match batch {
         Some(batch) => Effect {
+            saves,
+            part,
             of: "the CPU time these threads need for the same work".to_owned(),
             low,
             high,
@@ -174,6 +179,8 @@ fn effect(batch: Option<u64>, low: f64, high: f64) -> Effect {
                 ),
         },
         None => Effect {
+            saves,
+            part,
             of: "these threads' CPU time".to_owned(),
             low,
             high,

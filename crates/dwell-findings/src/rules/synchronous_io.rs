@@ -1,5 +1,5 @@
 //! A thread that answers requests and waits for storage before it does.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
 use dwell_analysis::{Reason, State};
@@ -83,6 +83,8 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: &Waited) -> Option<
                  does, sync once for all requests that wait meanwhile. Read ahead, or in other threads, what answers need."
             .to_owned(),
         effect: Effect {
+            saves: Saves::Other,
+            part: 1.0,
             of: "the time from a request to this thread's being ready for the next".to_owned(),
             low: (longest_ns as f64 / busy_ns.max(1) as f64).min(share),
             high: share,

@@ -1,5 +1,5 @@
 //! Threads that are woken thousands of times a second and do next to nothing each time.
-use crate::finding::{Confidence, Effect, Finding, Number, Severity, Stack, page};
+use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, Stack, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
 use dwell_analysis::wakers::{Waker, totals};
@@ -153,6 +153,8 @@ fn judge(recorded: &Recorded<'_, '_>, label: usize, storm: &Storm) -> Option<Fin
              all that is there; where a timer wakes it, let one timer serve many purposes."
         ),
         effect: Effect {
+            saves: Saves::CpuTime,
+            part: recorded.of_cpu_time(storm.ran_ns),
             of: "these threads' CPU time for the same work".to_owned(),
             low: saved(share - uncertain),
             high: saved(share + uncertain),

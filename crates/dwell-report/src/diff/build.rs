@@ -1,5 +1,6 @@
 //! From runs to what changed.
 use super::noise::{Values, change, limit, sampling_variance};
+use super::predictions;
 use super::run::WaitKey;
 use super::tree::{Both, DiffTree};
 use super::{Change, DiffAnswer, FunctionChange, Measure, Per, Run, Side, WaitChange};
@@ -232,6 +233,9 @@ impl DiffAnswer {
             all.find(|f| f.rule == rule).cloned()
         };
         for rule in rules {
+            let before = most(&sides.before, rule).then(|| first(&sides.before, rule));
+            let check = before.flatten().and_then(|f| predictions::check(self, &f));
+            self.predictions.extend(check);
             match (most(&sides.before, rule), most(&sides.after, rule)) {
                 (true, true) => self.findings_stayed.push(rule.to_owned()),
                 (true, false) => self.findings_gone.extend(first(&sides.before, rule)),

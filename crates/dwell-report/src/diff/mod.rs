@@ -5,6 +5,7 @@
 //! what makes runs comparable, [`Per`].
 mod build;
 mod noise;
+mod predictions;
 mod run;
 pub(crate) mod tree;
 
@@ -72,8 +73,53 @@ pub struct DiffAnswer {
     pub findings_new: Vec<dwell_findings::Finding>,
     /// Names of the rules that say something before and after.
     pub findings_stayed: Vec<String>,
+    /// What was predicted from the recordings before, beside what was measured.
+    pub predictions: Vec<PredictionCheck>,
     /// What makes the comparison less sure.
     pub notes: Vec<String>,
+}
+
+/// What a finding before said its remedy would save, and what is less after. Savings are parts of the recording's measure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PredictionCheck {
+    /// The finding's rule.
+    pub rule: String,
+    /// The measure that it is about: `running` or `duration`.
+    pub measure: String,
+    /// That much less was predicted at least …
+    pub low: f64,
+    /// … and at most.
+    pub high: f64,
+    /// That much less it is.
+    pub measured: f64,
+    /// Half the interval that the true difference is in with 95 % probability, as a part of the measure.
+    pub noise: Option<f64>,
+    /// How both agree.
+    pub verdict: Verdict,
+}
+
+/// How a measurement agrees with a prediction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within what was predicted, and the noise.
+    #[default]
+    AsPredicted,
+    /// Less is saved: the remedy was not applied, or something else costs more.
+    Less,
+    /// More is saved: something else costs less, too.
+    More,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::AsPredicted => "as predicted",
+            Verdict::Less => "less than predicted",
+            Verdict::More => "more than predicted",
+        }
+    }
 }
 
 /// Recordings of one side.

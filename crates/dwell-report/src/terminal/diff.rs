@@ -1,7 +1,7 @@
 //! What changed between recordings.
 use super::Style;
 use super::paint::{Page, left, right};
-use crate::diff::{Change, DiffAnswer, FunctionChange, Measure, Side, WaitChange};
+use crate::diff::{Change, DiffAnswer, FunctionChange, Measure, PredictionCheck, Side, WaitChange};
 use crate::human;
 use crate::shorten::{middle, one_line, shorten};
 use dwell_analysis::{Reason, State};
@@ -207,7 +207,8 @@ fn add_more(page: &mut Page, all: usize) {
 }
 
 fn add_findings(page: &mut Page, answer: &DiffAnswer) {
-    if answer.findings_gone.is_empty() && answer.findings_new.is_empty() {
+    let stays = answer.predictions.iter().any(|c| stayed(answer, c));
+    if answer.findings_gone.is_empty() && answer.findings_new.is_empty() && !stays {
         return;
     }
     page.heading("Findings", "");
@@ -217,7 +218,11 @@ fn add_findings(page: &mut Page, answer: &DiffAnswer) {
             2,
             8,
         );
-        page.wrapped(&promised(finding), 8, 8);
+        page.wrapped(&promised(answer, finding), 8, 8);
+    }
+    for check in answer.predictions.iter().filter(|c| stayed(answer, c)) {
+        page.wrapped(&format!("still {}", check.rule), 2, 8);
+        page.wrapped(&beside(check), 8, 8);
     }
     for finding in &answer.findings_new {
         let new = page.warning("new");
@@ -229,8 +234,39 @@ fn add_findings(page: &mut Page, answer: &DiffAnswer) {
     }
 }
 
-fn promised(finding: &Finding) -> String {
+/// What the remedy of a finding that is gone was to save, and whether it did.
+fn promised(answer: &DiffAnswer, finding: &Finding) -> String {
     let effect = &finding.effect;
-    let range = super::findings::range(effect.low, effect.high);
-    format!("predicted: {range} less of {}", effect.of)
+    let check = answer.predictions.iter().find(|c| c.rule == finding.rule);
+    match check {
+        Some(check) => beside(check),
+        None => {
+            let range = super::findings::range(effect.low, effect.high);
+            format!("predicted: {range} less of {}", effect.of)
+        }
+    }
+}
+
+fn stayed(answer: &DiffAnswer, check: &PredictionCheck) -> bool {
+    answer.findings_stayed.contains(&check.rule)
+}
+
+/// `predicted: 41 to 63 % less CPU time; measured: 58 % less ± 3: as predicted`.
+fn beside(check: &PredictionCheck) -> String {
+    let range = super::findings::range(check.low, check.high);
+    let what = match check.measure.as_str() {
+        "running" => "CPU time",
+        other => other,
+    };
+    let measured = match check.measured >= 0.0 {
+        true => format!("{:.0} % less", 100.0 * check.measured),
+        false => format!("{:.0} % more", -100.0 * check.measured),
+    };
+    let noise = check
+        .noise
+        .map_or(String::new(), |noise| format!(" ± {:.0}", 100.0 * noise));
+    format!(
+        "predicted: {range} less {what}; measured: {measured}{noise}: {}",
+        check.verdict.words()
+    )
 }

@@ -12,6 +12,7 @@ export function changes(app) {
   return el("div", { class: "page" }, el("h2", {}, "What changed"), el("p", { class: "mono" }, `${side(answer.before)} → ${side(answer.after)}`),
     el("p", { class: "quiet" }, `Times are${PER[answer.per] || " those of a run"}. What is pale is within the noise: half the interval that the true difference is in with 95 % probability.`),
     table(columns(answer, { head: "", text: (m) => m.name }), answer.measures, { id: "measures", asGiven: true }), findings(answer),
+    predictions(answer),
     answer.notes.length ? el("ul", { class: "notes" }, answer.notes.map((note) => el("li", {}, note))) : "");
 }
 
@@ -32,6 +33,20 @@ function findings(answer) {
   return [list("Findings that are gone", answer.findings_gone, (f) => f.title), list("New findings", answer.findings_new, (f) => `${f.title}. ${f.remedy}`),
     list("Findings that stayed", answer.findings_stayed, (f) => f)];
 }
+
+function predictions(answer) {
+  const share = (part) => `${(100 * part).toFixed(0)} %`;
+  const columns = [
+    { head: "finding", text: (p) => p.rule },
+    { head: "of", text: (p) => (p.measure === "running" ? "CPU time" : p.measure) },
+    { head: "predicted to be less by", number: true, text: (p) => `${share(p.low)} to ${share(p.high)}` },
+    { head: "measured", number: true, text: (p) => share(p.measured) + (p.noise === null ? "" : ` ± ${share(p.noise)}`) },
+    { head: "", text: (p) => VERDICTS[p.verdict] },
+  ];
+  return answer.predictions.length ? el("section", {}, el("h2", {}, "What was predicted"), table(columns, answer.predictions, { id: "predictions" })) : "";
+}
+
+const VERDICTS = { "as-predicted": "as predicted", less: "less than predicted", more: "more than predicted" };
 
 export function changedFunctions(app) {
   const { answer } = app.rec;
