@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for some seconds (default 60 each). Needs cargo-fuzz; the stable compiler does:
-# RUSTC_BOOTSTRAP lets it take the sanitizer flags that cargo-fuzz passes.
+# Runs every fuzz target for some seconds (default 60 each), as many at a time as there are processors.
+# Needs cargo-fuzz; the stable compiler does: RUSTC_BOOTSTRAP lets it take the sanitizer flags that
+# cargo-fuzz passes.
 #   tools/fuzz.sh [SECONDS]
 # In CI (CI=true) the fuzzer's dice are always the same: what it finds there is not a matter of luck.
 set -euo pipefail
@@ -28,10 +29,9 @@ merge_seed() {
     printf "$(printf '\\x%02x' $((size & 255)) $((size >> 8 & 255)) $((size >> 16 & 255)) 0 1)"
 }
 
-for target_file in fuzz/fuzz_targets/*.rs; do
-    name=$(basename "$target_file" .rs)
-    echo "== fuzz $name, $seconds s"
-    corpus=fuzz/corpus/$name
+# Makes a target's corpus.
+prepare() {
+    local name=$1 corpus=fuzz/corpus/$1 program file
     mkdir -p "$corpus"
     [ "$name" != static_probes ] || printf '\0%s\n%s' '-4@%eax 8@-8(%rbp) 4@$5 8f@%xmm0' \
         '1@(%rax,%rbx,8) 8@counter+8(%rip) -1@%ah 8@16(,%rdi,4)' >"$corpus/shapes"
@@ -48,6 +48,39 @@ for target_file in fuzz/fuzz_targets/*.rs; do
         done
     fi
     seeds "$name" | xargs -r cp -t "$corpus"
-    RUSTC_BOOTSTRAP=1 cargo fuzz run "$name" "$corpus" -- \
-        -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=10 -max_len=65536 -print_final_stats=1 "${dice[@]}"
+}
+
+# All that it says is shown only if it fails, so that what several say does not mix.
+fuzz() {
+    local name=$1 output
+    if output=$(cargo fuzz run "$name" "fuzz/corpus/$name" -- -max_total_time="$seconds" -rss_limit_mb=2048 \
+        -timeout=10 -max_len=65536 -print_final_stats=1 "${dice[@]}" 2>&1); then
+        echo "fuzz $name:$(sed -n 's/^stat::\(number_of_executed_units\|peak_rss_mb\): */ \1 /p' <<<"$output" | paste -sd,)"
+    else
+        printf '== fuzz %s failed\n%s\n' "$name" "$output"
+        return 1
+    fi
+}
+
+export RUSTC_BOOTSTRAP=1
+names=()
+for target_file in fuzz/fuzz_targets/*.rs; do
+    names+=("$(basename "$target_file" .rs)")
+    prepare "${names[-1]}"
 done
+# All at once: what they have in common is compiled once, and the last ones' linking goes side by side.
+cargo fuzz build
+failed=()
+while [ ${#names[@]} -gt 0 ]; do
+    # One for each processor at a time.
+    running=()
+    for name in "${names[@]:0:$(nproc)}"; do
+        fuzz "$name" &
+        running+=("$name $!")
+    done
+    names=("${names[@]:${#running[@]}}")
+    for job in "${running[@]}"; do
+        wait "${job#* }" || failed+=("${job% *}")
+    done
+done
+[ ${#failed[@]} -eq 0 ] || { echo "fuzz: failed: ${failed[*]}" >&2; exit 1; }
