@@ -1,7 +1,9 @@
 /*
  * habits: programs with a bad habit that `dwell findings` is to name, each with a healthy twin that does the same work.
  *
- *     habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B]
+ *     habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B] [--timed 0]
+ *
+ *     --timed 0: spin-convoy does not read the clock at each acquisition
  *
  *     allocation-churn              gets, fills and gives back memory over and over (healthy: keeps it)
  *     first-touch                   each job fills the fresh memory of a process of its own (healthy: of the same process)
@@ -29,6 +31,7 @@ int sick;
 int threads = 2;
 long batch = 1;
 static double seconds = 2;
+static int timed = 1;
 atomic_bool over;
 
 static struct worker workers[THREADS_MAX];
@@ -71,9 +74,9 @@ static void take_pages(struct worker *w)
 	char page[PAGE];
 	uint64_t begun = __rdtsc();
 	while (!atomic_load_explicit(&over, memory_order_relaxed)) {
-		uint64_t from = __rdtsc();
+		uint64_t from = timed ? __rdtsc() : 0;
 		uint64_t waited = lock_queue();
-		uint64_t acquiring = __rdtsc() - from;
+		uint64_t acquiring = timed ? __rdtsc() - from : 0;
 		taken += (uint64_t)batch;
 		unlock_queue();
 		if (acquiring < LONGEST) {
@@ -206,7 +209,7 @@ static void *work(void *argument)
 
 static void usage(void)
 {
-	fprintf(stderr, "usage: habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B]\n");
+	fprintf(stderr, "usage: habits HABIT sick|healthy [--seconds S] [--threads N] [--batch B] [--timed 0]\n");
 	exit(2);
 }
 
@@ -239,6 +242,8 @@ static void parse(int argc, char **argv)
 			threads = atoi(argv[i + 1]);
 		else if (!strcmp(argv[i], "--batch"))
 			batch = atol(argv[i + 1]);
+		else if (!strcmp(argv[i], "--timed"))
+			timed = atoi(argv[i + 1]);
 		else
 			usage();
 	}
