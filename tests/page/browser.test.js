@@ -184,6 +184,15 @@ test("the flame graph turns, focuses and goes back", async () => {
   assert.ok((await page.textContent("#flame-status")).startsWith(duration(group)));
   await press("Backspace", "Backspace");
   assert.ok((await page.textContent("#flame-status")).startsWith(duration(before)));
+  await press("b");
+  const { total, life } = await has(() => {
+    const { rec, flameRoot } = window.dwell;
+    const thread = Number(document.querySelector("#thread").value);
+    return { total: flameRoot.total, life: rec.threads.until[thread] - rec.threads.start[thread] };
+  });
+  near(total, life, 1e-3);
+  await shot("flame-by-time");
+  await press("b");
   await page.selectOption("#states", "off");
   const off = await has(() => window.dwell.flameRoot.total);
   near(off, wanted.total.blocked_ns + wanted.total.runnable_ns, 1e-3);

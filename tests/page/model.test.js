@@ -8,7 +8,7 @@ import { chainOf, laneStretches } from "../../crates/dwell-report/ui/model/lanes
 import { sweep, wideText } from "../../crates/dwell-report/ui/model/knobs.js";
 import { OTHERS, sides } from "../../crates/dwell-report/ui/model/sides.js";
 import { count, duration, percent, shorten } from "../../crates/dwell-report/ui/model/text.js";
-import { boxes, searchTotal, stackTree } from "../../crates/dwell-report/ui/model/tree.js";
+import { boxes, busiest, searchTotal, stackTree, timeTree } from "../../crates/dwell-report/ui/model/tree.js";
 
 const [RUNNING, RUNNABLE, LOCK, SLEEP] = [0, 1, 2, 3];
 
@@ -59,6 +59,20 @@ test("a part of the window has what lies in it", () => {
   assert.equal(searchTotal(root, "LOCK_slow"), 600);
   // Recursive calls count once.
   assert.equal(searchTotal(root, "work"), 750);
+});
+
+test("by time, neighbours of the same name are one and all time is there", () => {
+  const rec = small();
+  const { root, left } = timeTree(rec, firstChoice(), 0);
+  assert.equal(left, 0);
+  assert.equal(root.total, 1000);
+  assert.deepEqual(root.children.map((c) => [c.name, c.total]), [["main", 1000]]);
+  const work = root.children[0].children;
+  assert.deepEqual(work.map((c) => [c.name, c.total]), [["work", 1000]]);
+  assert.deepEqual(work[0].children.map((c) => [c.name, c.total]), [["lock_slow", 600], ["work", 100]]);
+  assert.equal(timeTree(rec, { ...firstChoice(), from: 250, to: 350 }, 0).root.total, 100);
+  assert.equal(root.depth, 4);
+  assert.equal(busiest(rec), 1);
 });
 
 test("on, off and one reason", () => {

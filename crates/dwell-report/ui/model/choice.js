@@ -12,6 +12,7 @@ const DEFAULTS = {
   icicle: true,
   perThread: false,
   idle: false, // idle pools unfolded
+  byTime: false, // a thread's stacks one after the other
   chosen: "", // a function, a lock
   asked: "", // of the simulation
   side: "after", // of a comparison: whose time the widths are

@@ -63,6 +63,55 @@ export function stackTree(rec, choice) {
   return { root, idle };
 }
 
+/** Moments that are put one after the other at most: more are narrower than a screen's dots. */
+const MOST_BY_TIME = 200000;
+
+/**
+ * One thread's stacks in the order of time, as a tree whose neighbours of the same name are one. `left` are the moments at the end that
+ * are not in it: there are too many.
+ */
+export function timeTree(rec, choice, thread) {
+  const { first, start, ns, state, path } = rec.moments;
+  const wanted = wantedStates(rec, choice);
+  const to = choice.to || rec.window;
+  const root = node("all", false);
+  let way = [root];
+  let many = 0;
+  let left = 0;
+  for (let i = first[thread]; i < first[thread + 1]; i += 1) {
+    const within = Math.min(start[i] + ns[i], to) - Math.max(start[i], choice.from);
+    if (within <= 0 || !wanted[state[i]]) continue;
+    many += 1;
+    if (many > MOST_BY_TIME) {
+      left += 1;
+      continue;
+    }
+    const leaf = leafName(rec.states[state[i]], "");
+    const functions = rec.paths[path[i]].map((f) => ({ name: rec.functions[f], kernel: Boolean(rec.kernel[f]) }));
+    const frames = leaf ? [...functions, { name: leaf, kernel: false }] : functions;
+    let same = 0;
+    while (same < frames.length && way[same + 1]?.name === frames[same].name && way[same + 1].kernel === frames[same].kernel) same += 1;
+    way.length = same + 1;
+    for (const { name, kernel } of frames.slice(same)) {
+      const next = node(name, kernel);
+      way.at(-1).children.push(next);
+      way.push(next);
+    }
+    for (const at of way) add(at, state[i], within);
+    way.at(-1).own += within;
+  }
+  measureDepths(root);
+  return { root, left };
+}
+
+/** The thread that ran longest. */
+export function busiest(rec) {
+  const ran = new Float64Array(rec.threads.tid.length);
+  const e = rec.entries;
+  for (let i = 0; i < e.ns.length; i += 1) if (rec.states[e.state[i]].onCpu) ran[e.thread[i]] += e.ns[i];
+  return ran.indexOf(Math.max(...ran));
+}
+
 function node(name, kernel) {
   return { name, kernel: Boolean(kernel), total: 0, own: 0, states: new Map(), byName: new Map(), children: [], depth: 0 };
 }
@@ -85,16 +134,21 @@ function add(to, state, ns) {
 
 /** Orders children, the longest first, and notes how deep it is below each node. */
 function settle(root) {
-  const order = [];
   const open = [root];
   while (open.length) {
     const at = open.pop();
-    order.push(at);
     at.children = [...at.byName.values()].sort((a, b) => b.total - a.total || (a.name < b.name ? -1 : 1));
     at.byName = null;
-    open.push(...at.children);
+    for (const child of at.children) open.push(child);
   }
-  for (const at of order.reverse()) at.depth = at.children.reduce((most, c) => Math.max(most, c.depth + 1), 0);
+  measureDepths(root);
+}
+
+/** Notes how deep it is below each node. */
+function measureDepths(root) {
+  const order = [root];
+  for (const at of order) for (const child of at.children) order.push(child);
+  for (const at of order.reverse()) at.depth = at.children.reduce((most, child) => Math.max(most, child.depth + 1), 0);
 }
 
 /** The boxes to draw below `root`: `{node, x, width, depth}` in parts of 1, none narrower than `least`. */

@@ -1,10 +1,17 @@
 // The flame graph: width is time, on and off the CPU alike.
-import { nodeColor, stackTree } from "../model/tree.js";
+import { threadName } from "../model/data.js";
+import { busiest, nodeColor, stackTree, timeTree } from "../model/tree.js";
 import { duration, percent } from "../model/text.js";
 import { boxesDrawing, toggle } from "./boxes.js";
 import { el } from "./dom.js";
 
 export function flame(app) {
+  const { choice } = app;
+  app.keys.b = () => app.set({ byTime: !choice.byTime });
+  return choice.byTime ? oneAfterTheOther(app) : longestFirst(app);
+}
+
+function longestFirst(app) {
   const { rec, choice } = app;
   const { root, idle } = stackTree(rec, choice);
   const folded = idle ? `: ${duration(idle)} folded away` : "";
@@ -13,11 +20,25 @@ export function flame(app) {
     u: () => app.set({ idle: !choice.idle }),
     t: () => app.set({ perThread: !choice.perThread }),
   });
+  return drawing(app, root, [toggle(app, "inverted", "inverted (i)"), toggle(app, "perThread", "threads apart (t)"), toggle(app, "idle", `idle pools (u)${folded}`)]);
+}
+
+/** One thread's stacks in the order of time. */
+function oneAfterTheOther(app) {
+  const { rec, choice } = app;
+  const thread = choice.thread >= 0 ? choice.thread : busiest(rec);
+  const { root, left } = timeTree(rec, choice, thread);
+  const option = (place) => el("option", { value: place, selected: place === thread }, threadName(rec, place));
+  const threads = el("select", { id: "thread", title: "which thread", change: (event) => app.set({ thread: Number(event.target.value) }) }, rec.threads.tid.map((_, place) => option(place)));
+  return drawing(app, root, [threads, left ? el("span", { class: "quiet" }, `the last ${left} moments are left out: choose a part of the window`) : ""]);
+}
+
+function drawing(app, root, tools) {
   return boxesDrawing(app, root, {
-    color: (node) => nodeColor(rec, node),
-    words: (node) => nodeWords(rec, node, root),
+    color: (node) => nodeColor(app.rec, node),
+    words: (node) => nodeWords(app.rec, node, root),
     time: duration,
-    tools: [stateChoice(app), toggle(app, "inverted", "inverted (i)"), toggle(app, "perThread", "threads apart (t)"), toggle(app, "idle", `idle pools (u)${folded}`)],
+    tools: [stateChoice(app), toggle(app, "byTime", "by time (b)"), tools],
   });
 }
 

@@ -23,7 +23,7 @@ export function timeline(app) {
   const canvas = el("canvas", { tabindex: 0, "aria-label": "timeline" });
   const box = el("div", { class: "canvas", id: "lanes" }, canvas, el("div", { class: "tall", style: { height: `${lanes.length * LANE + AXIS}px` } }));
   const detail = el("div", { class: "detail", id: "moment" }, el("p", { class: "quiet" },
-    "Click a moment to see its stack and who ended it. Drag to choose a part of the window for all views. W S or Ctrl+wheel zoom, A D pan."));
+    "Click a moment to see its stack and who ended it, a name to see that thread or process alone. Drag to choose a part of the window for all views; Esc ends both. w s or Ctrl+wheel zoom, a d pan."));
 
   const width = () => Math.max(100, box.clientWidth - NAMES_WIDE);
   const timeAt = (x) => from + ((x - NAMES_WIDE) / width()) * (to - from);
@@ -169,10 +169,16 @@ export function timeline(app) {
     const { x, from: a, to: b } = drag;
     drag = null;
     if (Math.abs(event.offsetX - x) > 3) app.set({ from: Math.max(0, Math.min(a, b)), to: Math.min(rec.window, Math.max(a, b)) });
+    else if (event.offsetX < NAMES_WIDE) alone(laneAt(event.offsetY));
     else show(pointed(event));
   });
   box.addEventListener("scroll", redraw);
 
+  /** A thread or process alone, in all views. */
+  function alone(place) {
+    const lane = lanes[place];
+    if (lane) app.set(lane.thread < 0 ? { pid: lane.pid, thread: -1 } : { thread: lane.thread });
+  }
   function pointed(event) {
     const lane = event.offsetY < AXIS ? undefined : lanes[laneAt(event.offsetY)];
     return lane && lane.thread >= 0 && event.offsetX >= NAMES_WIDE ? momentAt(rec, lane.thread, timeAt(event.offsetX)) : -1;
@@ -209,8 +215,9 @@ export function timeline(app) {
 
 function tools(app, lanes) {
   const legend = app.rec.states.filter((state, place) => app.rec.moments.state.includes(place));
+  const threads = lanes.filter((l) => l.thread >= 0).length;
   return el("div", { class: "tools" },
-    el("span", { class: "quiet" }, `${lanes.filter((l) => l.thread >= 0).length} threads`),
+    el("span", { class: "quiet" }, threads === 1 ? "1 thread" : `${threads} threads`),
     el("div", { class: "legend" }, legend.map((state) => el("span", {}, el("i", { style: { background: state.color } }), state.label))));
 }
 
@@ -230,7 +237,7 @@ function lanesOf(rec, choice) {
   });
   const lanes = [];
   for (const { pid, name, threads } of [...processes.values()].sort((a, b) => b.ran - a.ran)) {
-    lanes.push({ thread: -1, name: `${name} (${pid})` });
+    lanes.push({ thread: -1, pid, name: `${name} (${pid})` });
     threads.sort((a, b) => ran[b] - ran[a] || a - b);
     lanes.push(...threads.map((thread) => ({ thread, name: `${rec.threads.name[thread]} (${rec.threads.tid[thread]})` })));
   }
