@@ -17,6 +17,7 @@ pub(super) fn notes(answer: &Answer, options: &Options) -> Vec<String> {
             "The recording was cut short; it holds everything up to its last second.".to_owned(),
         );
     }
+    notes.extend(imported_note(answer));
     notes.extend(closure_note(answer));
     notes.extend(runnable_note(answer));
     notes.extend(stolen_note(answer));
@@ -29,6 +30,16 @@ pub(super) fn notes(answer: &Answer, options: &Options) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Another profiler's samples alone tell nothing of waits: that none is shown does not mean that nobody waited.
+fn imported_note(answer: &Answer) -> Option<String> {
+    let total = &answer.total;
+    let waits = total.blocked_ns.saturating_add(total.runnable_ns);
+    (answer.recording.tool.contains(" import, ") && waits == 0).then(|| {
+        "The imported file tells when threads ran, not what they waited for: perf needs -e sched:sched_switch for that."
+            .to_owned()
+    })
 }
 
 fn share(part: u64, answer: &Answer) -> f64 {
