@@ -88,15 +88,50 @@ pub fn chains(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Chain> {
 
 /// The chains of one wait, the longest first; they add up to its blocked time.
 pub fn chains_of(analysis: &Analysis<'_>, waits: &Waits, wait: &Wait) -> Vec<Chain> {
-    let mut walk = Walk::new(analysis, waits);
-    walk.follow(wait);
-    let segments = std::mem::take(&mut walk.segments);
-    let mut chains: Vec<Chain> = segments
-        .into_iter()
-        .map(|(node, ns)| walk.chain(node, ns, 1))
-        .collect();
-    sort(&mut chains);
-    chains
+    Follower::new(analysis, waits).chains_of(wait)
+}
+
+/// The same for many waits, which is quicker where they follow each other.
+pub struct Follower<'a, 't>(Walk<'a, 't>);
+
+impl<'a, 't> Follower<'a, 't> {
+    /// Follows waits of a recording.
+    pub fn new(analysis: &'a Analysis<'t>, waits: &'a Waits) -> Follower<'a, 't> {
+        Follower(Walk::new(analysis, waits))
+    }
+
+    /// See [`chains_of`].
+    pub fn chains_of(&mut self, wait: &Wait) -> Vec<Chain> {
+        self.0.follow(wait);
+        let segments = self.0.segments.iter();
+        let mut chains: Vec<Chain> = segments
+            .map(|(node, ns)| self.0.chain(*node, *ns, 1))
+            .collect();
+        sort(&mut chains);
+        chains
+    }
+}
+
+/// What `partition_point` gives, found in steps that double away from `near`.
+fn partition_near<T>(all: &[T], near: usize, is_before: impl Fn(&T) -> bool) -> usize {
+    let near = near.min(all.len());
+    let mut step = 1;
+    if near < all.len() && is_before(&all[near]) {
+        let mut low = near + 1;
+        while low < all.len() && is_before(&all[(low + step - 1).min(all.len() - 1)]) {
+            low = (low + step).min(all.len());
+            step *= 2;
+        }
+        let high = (low + step).min(all.len());
+        return low + all[low..high].partition_point(is_before);
+    }
+    let mut high = near;
+    while high > 0 && !is_before(&all[high.saturating_sub(step)]) {
+        high = high.saturating_sub(step);
+        step *= 2;
+    }
+    let low = high.saturating_sub(step);
+    low + all[low..high].partition_point(is_before)
 }
 
 fn sort(chains: &mut [Chain]) {
@@ -127,6 +162,8 @@ struct Walk<'a, 't> {
     segments: Vec<(NodeId, u64)>,
     /// Segments that this may have.
     limit: usize,
+    /// By thread: where its waits were looked at last. Waits that follow each other have wakers that do.
+    near: Vec<u32>,
 }
 
 impl<'a, 't> Walk<'a, 't> {
@@ -139,6 +176,7 @@ impl<'a, 't> Walk<'a, 't> {
             strangers: FxHashMap::default(),
             segments: Vec::new(),
             limit: LEAST_SEGMENTS,
+            near: vec![0; analysis.tables.threads.len()],
         }
     }
 
@@ -184,7 +222,8 @@ impl<'a, 't> Walk<'a, 't> {
     fn acted(&mut self, path: NodeId, thread: usize, from: u64, mut to: u64, hops: usize) {
         let label = self.analysis.groups.label_of_thread(thread);
         let waits = self.waits.of_thread(thread);
-        let mut next = waits.partition_point(|w| w.woken_ns <= to);
+        let mut next = partition_near(waits, self.near[thread] as usize, |w| w.woken_ns <= to);
+        self.near[thread] = next as u32;
         while to > from && next > 0 {
             if self.segments.len() >= self.limit {
                 return self.end(path, Root::Deeper, to - from);
@@ -260,6 +299,23 @@ impl<'a, 't> Walk<'a, 't> {
             root: root.clone(),
             charged_ns,
             kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wherever_one_begins_the_same_place_is_found() {
+        for len in 0..40 {
+            let all: Vec<usize> = (0..len).collect();
+            for near in 0..len + 3 {
+                for wanted in 0..=len {
+                    assert_eq!(partition_near(&all, near, |n| *n < wanted), wanted);
+                }
+            }
         }
     }
 }

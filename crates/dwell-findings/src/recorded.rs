@@ -1,7 +1,7 @@
 //! What rules read, joined once.
 use crate::finding::{Frame, Stack};
 use crate::memory::MemoryUse;
-use dwell_analysis::chains::chains_of;
+use dwell_analysis::chains::Follower;
 use dwell_analysis::locks::contention::{Contention, contention, most_waited};
 use dwell_analysis::locks::{Lock, Locks, Use};
 use dwell_analysis::memory::{self, Ledger, Sums};
@@ -53,10 +53,11 @@ impl<'a, 't> Recorded<'a, 't> {
     pub fn of(analysis: &'a Analysis<'t>) -> Recorded<'a, 't> {
         let waits = Waits::of(analysis.tables, &analysis.index);
         let locks = Locks::of(analysis, &waits);
+        let mut follower = Follower::new(analysis, &waits);
         let locks = locks
             .of_use(Use::Lock)
-            .map(|l| lock_use(analysis, &waits, l));
-        let locks = locks.collect();
+            .map(|l| lock_use(analysis, &waits, &mut follower, l));
+        let locks: Vec<LockUse> = locks.collect();
         let ledger = memory::ledger(analysis);
         let memory = ledger.iter().flat_map(|l| MemoryUse::of(analysis, l));
         let memory = memory.collect();
@@ -168,7 +169,12 @@ impl<'a, 't> Recorded<'a, 't> {
 }
 
 /// Follows a lock's waits to what their owners did meanwhile.
-fn lock_use(analysis: &Analysis<'_>, waits: &Waits, lock: &Lock) -> LockUse {
+fn lock_use(
+    analysis: &Analysis<'_>,
+    waits: &Waits,
+    follower: &mut Follower<'_, '_>,
+    lock: &Lock,
+) -> LockUse {
     let sites: FxHashSet<usize> = lock.sites.iter().copied().collect();
     let rows = lock.sites.iter().map(|s| &analysis.tables.sites[*s]);
     let mut threads: FxHashSet<usize> = rows
@@ -183,7 +189,7 @@ fn lock_use(analysis: &Analysis<'_>, waits: &Waits, lock: &Lock) -> LockUse {
         let slice = &analysis.tables.slices[wait.slice as usize];
         threads.extend(slice.waker_thread.and_then(|id| analysis.index.thread(id)));
         let scale = wait.charged_ns as f64 / wait.blocked_ns().max(1) as f64;
-        for chain in chains_of(analysis, waits, wait) {
+        for chain in follower.chains_of(wait) {
             // An owner that waited for the lock itself meanwhile had it from another one.
             let mut owners = chain.links.iter().skip(1);
             if let Some(owner) = owners.find(|l| l.reason != Reason::Lock) {
