@@ -68,7 +68,12 @@ fn printed(file: &str) -> BTreeMap<(u32, u64), Printed> {
             let address = u64::from_str_radix(address, 16).expect("hex");
             sample.frames.push((address, name.into()));
         } else if line.contains("cpu-clock") {
-            let tid = words.next().and_then(|w| w.parse().ok()).expect("a tid");
+            let tid: i64 = words.next().and_then(|w| w.parse().ok()).expect("a tid");
+            // A thread that is being taken down has the tid -1.
+            let Ok(tid) = u32::try_from(tid) else {
+                current = None;
+                continue;
+            };
             let time = words.next().expect("a time").replace(['.', ':'], "");
             let key = (tid, time.parse().expect("ns"));
             let period = words.next().and_then(|w| w.parse().ok());

@@ -149,9 +149,13 @@ fn faults_are_those_that_getrusage_counts_and_their_kinds_are_known() {
             (in_loop..=at_end + 200).contains(&minor),
             "{args:?}: {minor}"
         );
-        assert_eq!(
+        let (major, in_loop) = (
             found.of_process(truth, |p| p.major_faults),
-            number(truth, "major")
+            number(truth, "major"),
+        );
+        assert!(
+            (in_loop..=in_loop + 200).contains(&major),
+            "{args:?}: {major}"
         );
         // malloc touches its own words itself; a huge page may not be had.
         let slack = match args[0] {

@@ -693,13 +693,15 @@ fn build_id_of(file: &[u8]) -> String {
 }
 
 /// Functions of `deleted.c`, and what a compiler and linker add.
-const TRUE_NAMES: [&str; 8] = [
+const TRUE_NAMES: [&str; 10] = [
     "compute_after_deletion",
     "sleep_after_deletion",
     "work_after_deletion",
     "spin_cpu_ns",
     "sleep_ns",
     "thread_cpu_ns",
+    "clock_gettime@plt",
+    "nanosleep@plt",
     "main",
     "_start",
 ];
