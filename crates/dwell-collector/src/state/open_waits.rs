@@ -50,12 +50,9 @@ impl State {
             .credit_open(thread, site, &last, blocked_ns, runnable_ns, closing);
         let user = last.site_flags & SITE_KTHREAD == 0;
         let is_due = last.time >= last.next_cut;
-        let has_stack = self.threads.get(thread).at_site.contains_key(&site);
-        let wanted = if closing {
-            is_due || !has_stack
-        } else {
-            duration >= LONG_NS && self.threads.get(thread).open_wait_seen != Some(last.wait)
-        };
+        // The last wait of every thread is kept: it may be for ever.
+        let wanted = closing
+            || duration >= LONG_NS && self.threads.get(thread).open_wait_seen != Some(last.wait);
         if !user || !wanted {
             return;
         }
