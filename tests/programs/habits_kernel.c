@@ -92,7 +92,7 @@ void answer_requests(struct worker *w)
 
 /* ---- priority-inversion ---- */
 
-enum { WANTED_EVERY_NS = 20000000, HELD_NS = 500000 };
+enum { WANTED_EVERY_NS = 20000000, HELD_NS = 1500000 };
 
 void run_on(int cpu)
 {
