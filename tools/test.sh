@@ -132,6 +132,14 @@ fi
 step "exports read by other tools"
 "$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
 
+step "recordings delivered to servers, and by the agent"
+tools/go-env.sh "$target/servers"
+if [ "$(id -u)" = 0 ]; then
+    "$target/venv/bin/python" tests/delivery/test_delivery.py --dwell "$target/debug/dwell" --programs "$DWELL_TEST_PROGRAMS" --servers "$target/servers"
+else
+    left_out+=("deliveries and the agent: making recordings needs root")
+fi
+
 if [ ${#left_out[@]} -gt 0 ]; then
     printf '\nLeft out: %s\n' "${left_out[@]}"
     [ "${CI:-false}" != true ] || exit 1

@@ -1,7 +1,7 @@
 //! What writing and reading a recording costs, in CPU time of one thread:
 //! `cargo bench -p dwell-recording`.
 use dwell_recording::rows::{SampleRow, SliceRow, StackRow, state};
-use dwell_recording::{Meta, Recording, Table, Writer};
+use dwell_recording::{Buffered, Meta, Recording, Writer};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -37,7 +37,7 @@ fn main() {
 }
 
 /// Rows of one table alone.
-fn one_table<R: Table>(name: &str, rows_of: impl Fn(&mut fastrand::Rng, u64) -> Vec<R>) {
+fn one_table<R: Buffered>(name: &str, rows_of: impl Fn(&mut fastrand::Rng, u64) -> Vec<R>) {
     let runs = (0..5).map(|seed| {
         let rng = &mut fastrand::Rng::with_seed(seed);
         let seconds: Vec<Vec<R>> = (0..SECONDS).map(|second| rows_of(rng, second)).collect();

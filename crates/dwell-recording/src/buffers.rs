@@ -2,31 +2,51 @@
 use crate::rows::*;
 use crate::table::Table;
 
-/// The rows of every table since the last segment was closed.
-#[derive(Default)]
-pub struct Buffers {
-    pub(crate) processes: Vec<ProcessRow>,
-    pub(crate) threads: Vec<ThreadRow>,
-    pub(crate) mappings: Vec<MappingRow>,
-    pub(crate) frames: Vec<FrameRow>,
-    pub(crate) symbols: Vec<SymbolRow>,
-    pub(crate) stacks: Vec<StackRow>,
-    pub(crate) futexes: Vec<FutexRow>,
-    pub(crate) locks: Vec<LockRow>,
-    pub(crate) lock_blocks: Vec<LockBlockRow>,
-    pub(crate) kernel_locks: Vec<KernelLockRow>,
-    pub(crate) memory_places: Vec<MemoryPlaceRow>,
-    pub(crate) sites: Vec<SiteRow>,
-    pub(crate) site_times: Vec<SiteTimeRow>,
-    pub(crate) samples: Vec<SampleRow>,
-    pub(crate) slices: Vec<SliceRow>,
-    pub(crate) events: Vec<EventRow>,
+/// A table of a recording: its rows wait here.
+pub trait Buffered: Table {
+    /// Where its rows wait for the next segment.
+    fn buffer(buffers: &mut Buffers) -> &mut Vec<Self>;
+}
+
+macro_rules! buffers {
+    ($($table:ident: $row:ident),* $(,)?) => {
+        /// The rows of every table since the last segment was closed.
+        #[derive(Default)]
+        pub struct Buffers {
+            $(pub(crate) $table: Vec<$row>,)*
+        }
+
+        $(impl Buffered for $row {
+            fn buffer(buffers: &mut Buffers) -> &mut Vec<Self> {
+                &mut buffers.$table
+            }
+        })*
+    };
+}
+
+buffers! {
+    processes: ProcessRow,
+    threads: ThreadRow,
+    mappings: MappingRow,
+    frames: FrameRow,
+    symbols: SymbolRow,
+    stacks: StackRow,
+    futexes: FutexRow,
+    locks: LockRow,
+    lock_blocks: LockBlockRow,
+    kernel_locks: KernelLockRow,
+    memory_places: MemoryPlaceRow,
+    sites: SiteRow,
+    site_times: SiteTimeRow,
+    samples: SampleRow,
+    slices: SliceRow,
+    events: EventRow,
 }
 
 /// Something to do for every table.
 pub trait ForTable<E> {
     /// Does it for one.
-    fn table<R: Table>(&mut self) -> Result<(), E>;
+    fn table<R: Buffered>(&mut self) -> Result<(), E>;
 }
 
 /// Visits every table, what is referred to before what refers to it, so that whatever part of a

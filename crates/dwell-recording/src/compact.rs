@@ -5,7 +5,7 @@
 //! in between leaves rows twice in the folder, at most, which [`crate::Recording`] does not see and
 //! which queries that keep the last row of a key do not feel. Tables without a key would feel it:
 //! they are left alone.
-use crate::buffers::{ForTable, for_each_table};
+use crate::buffers::{Buffered, ForTable, for_each_table};
 use crate::error::RecordingError;
 use crate::folder;
 use crate::manifest::{Manifest, TableSegments};
@@ -68,7 +68,7 @@ struct Merge<'a> {
 }
 
 impl ForTable<RecordingError> for Merge<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), RecordingError> {
+    fn table<R: Buffered>(&mut self) -> Result<(), RecordingError> {
         let Some(counts) = self.manifest.tables.get(R::NAME).copied() else {
             return Ok(());
         };

@@ -301,7 +301,6 @@ fn plain_texts(page: &Bytes, start: usize, count: usize, out: &mut Vec<ByteArray
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffers::Buffers;
     use crate::column::{Field, Kind};
     use crate::encode::{Format, encode};
     use crate::rows::EventRow;
@@ -352,9 +351,6 @@ mod tests {
         fn heap_bytes(&self) -> usize {
             self.kind.heap_bytes()
         }
-        fn buffer(_: &mut Buffers) -> &mut Vec<Self> {
-            panic!("old rows are not appended")
-        }
     }
 
     fn old_file() -> Vec<u8> {
@@ -364,7 +360,7 @@ mod tests {
         });
         let mut file = Vec::new();
         encode(
-            &Format::of::<OldEvent>(),
+            &Format::of::<OldEvent>(None),
             &rows,
             &mut Values::default(),
             &mut file,

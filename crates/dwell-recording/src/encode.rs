@@ -1,15 +1,17 @@
-//! One segment of one table: rows to the bytes of a Parquet file.
-use crate::column::{Kind, Values};
+//! Rows of one table to the bytes of a Parquet file: a segment, or a whole table where it stands alone.
+use crate::column::{Field, Kind, Values};
+use crate::decode::MAX_ROWS;
 use crate::error::RecordingError;
 use crate::table::Table;
 use parquet::basic::{Compression, Encoding, Type as Physical};
-use parquet::data_type::{BoolType, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
 };
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type, TypePtr};
+use std::io::Write;
 use std::sync::Arc;
 
 /// The Parquet schema of a table and how its columns are encoded; made once, shared by its segments.
@@ -17,12 +19,15 @@ use std::sync::Arc;
 pub struct Format {
     schema: TypePtr,
     properties: WriterPropertiesPtr,
+    /// What the column `recording` holds, which tables have that are kept beside those of others.
+    recording: Option<ByteArray>,
 }
 
 impl Format {
-    /// The format of table `R`.
-    pub fn of<R: Table>() -> Self {
-        let columns = R::columns();
+    /// The format of table `R`; with the name of its recording in a further column, if there is one.
+    pub fn of<R: Table>(recording: Option<&str>) -> Self {
+        let mut columns = R::columns();
+        columns.extend(recording.map(|_| (String::column("recording", Kind::Word), Kind::Word)));
         let fields = columns
             .iter()
             .map(|(column, _)| Arc::clone(column))
@@ -31,21 +36,27 @@ impl Format {
             .with_fields(fields)
             .build();
         let schema = Arc::new(schema.expect("the schema is a constant of this crate"));
+        // dwell itself reads none of those, and they are many.
+        let compression = match recording {
+            Some(_) => Compression::SNAPPY,
+            None => Compression::UNCOMPRESSED,
+        };
         let kinds: Vec<Kind> = columns.iter().map(|(_, kind)| *kind).collect();
         Self {
-            properties: Arc::new(properties(&schema, &kinds)),
+            properties: Arc::new(properties(&schema, &kinds, compression)),
             schema,
+            recording: recording.map(ByteArray::from),
         }
     }
 }
 
 /// Delta encoding for numbers, a dictionary for words, minimum and maximum for instants. Every
 /// column of every table is one leaf, so leaves and kinds run in step.
-fn properties(schema: &TypePtr, kinds: &[Kind]) -> WriterProperties {
+fn properties(schema: &TypePtr, kinds: &[Kind], compression: Compression) -> WriterProperties {
     let mut builder = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_created_by(concat!("dwell-recording ", env!("CARGO_PKG_VERSION")).to_string())
-        .set_compression(Compression::UNCOMPRESSED)
+        .set_compression(compression)
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_offset_index_disabled(true);
@@ -94,9 +105,26 @@ fn write_rows<R: Table>(
     let (schema, properties) = (Arc::clone(&format.schema), Arc::clone(&format.properties));
     let leaves = SchemaDescriptor::new(Arc::clone(&format.schema));
     let mut file = SerializedFileWriter::new(out, schema, properties)?;
+    // A table without rows has its columns all the same.
+    let groups = rows.chunks(MAX_ROWS);
+    let empty = rows.is_empty().then_some(rows);
+    for rows in groups.chain(empty) {
+        write_group(&mut file, &leaves, format, rows, values)?;
+    }
+    file.close()?;
+    Ok(())
+}
+
+fn write_group<R: Table>(
+    file: &mut SerializedFileWriter<impl Write + Send>,
+    leaves: &SchemaDescriptor,
+    format: &Format,
+    rows: &[R],
+    values: &mut Values,
+) -> ParquetResult<()> {
     let mut group = file.next_row_group()?;
     let mut leaf = leaves.columns().iter();
-    R::gather(rows, values, |values| {
+    let mut write = |values: &Values| {
         let (Some(leaf), Some(mut column)) = (leaf.next(), group.next_column()?) else {
             return Err(ParquetError::General(
                 "more columns than the schema has".into(),
@@ -104,9 +132,14 @@ fn write_rows<R: Table>(
         };
         write_column(&mut column, leaf, values)?;
         column.close()
-    })?;
+    };
+    R::gather(rows, values, &mut write)?;
+    if let Some(recording) = &format.recording {
+        values.clear();
+        values.texts.resize(rows.len(), recording.clone());
+        write(values)?;
+    }
     group.close()?;
-    file.close()?;
     Ok(())
 }
 

@@ -16,6 +16,7 @@ mod encode;
 mod encodings;
 mod error;
 mod folder;
+mod joined;
 mod manifest;
 mod recording;
 mod schema;
@@ -28,8 +29,10 @@ pub mod meta;
 pub mod rows;
 pub mod tables;
 
+pub use buffers::Buffered;
 pub use decode::decode_segment;
 pub use error::RecordingError;
+pub use joined::{Take, joined};
 pub use meta::{FORMAT_VERSION, Meta};
 pub use recording::{Limits, Recording};
 pub use table::Table;

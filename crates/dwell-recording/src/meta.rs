@@ -124,6 +124,15 @@ pub struct ClockAnchor {
     pub realtime_ns: u64,
 }
 
+impl ClockAnchor {
+    /// Real time, ns since 1970, of an instant of CLOCK_BOOTTIME.
+    pub fn unix_ns(&self, instant_ns: u64) -> u64 {
+        self.realtime_ns
+            .wrapping_add(instant_ns)
+            .wrapping_sub(self.boottime_ns)
+    }
+}
+
 /// What the recorder itself cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecorderCost {

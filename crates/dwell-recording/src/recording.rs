@@ -147,7 +147,8 @@ impl Recording {
         })
     }
 
-    fn last<R: Table>(&self) -> Result<Vec<R>, RecordingError> {
+    /// In a table with a key the last row of every key, ordered by key; else all rows.
+    pub(crate) fn last<R: Table>(&self) -> Result<Vec<R>, RecordingError> {
         /// Fewer rows are not worth looking through.
         const MANY: usize = 1 << 16;
         // What was replaced is forgotten whenever it may be half of all.

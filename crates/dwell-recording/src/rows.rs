@@ -588,3 +588,67 @@ pub struct EventRow {
     /// Free text: the child's pid, the new name, what was lost.
     pub detail: String,
 }
+
+/// What a recording is, beside many others in a store: what [`crate::Meta`] says, as a row. No recording has this table
+/// itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RecordingRow {
+    /// Name and version of the program that wrote it.
+    pub tool: String,
+    /// The machine's host name.
+    pub host: String,
+    /// Its kernel (`uname -r`).
+    pub kernel: String,
+    /// Its architecture (`uname -m`).
+    pub arch: String,
+    /// Its processors that were online.
+    pub cpus: u32,
+    /// What was recorded, as a person would say it.
+    pub target: String,
+    /// The command line of the recorder, arguments separated by spaces.
+    pub command_line: String,
+    /// Mean distance between two stacks of one thread, in ns of thread time.
+    pub period_ns: u64,
+    /// Start of the window, ns of CLOCK_BOOTTIME, as all instants of the other tables.
+    pub start_ns: u64,
+    /// Its end, likewise.
+    pub end_ns: u64,
+    /// Start of the window, ns since 1970: `start_unix_ns - start_ns` is what turns the other instants into real time.
+    pub start_unix_ns: u64,
+    /// Its end, likewise.
+    pub end_unix_ns: u64,
+    /// Exit code of a launched command.
+    pub exit_code: Option<i32>,
+    /// False for a recording that was cut short.
+    pub complete: bool,
+    /// All of `meta.json`.
+    pub meta: String,
+}
+
+/// The time of one thread in one state at one stack, with all names: what a recording says of stacks, to be asked without
+/// the other tables. A store has it; no recording has this table itself.
+///
+/// The weights of a thread add up to its life in the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProfileRow {
+    /// Name of the process.
+    pub process: String,
+    /// Its process id in the root PID namespace.
+    pub pid: u32,
+    /// Name of the thread.
+    pub thread: String,
+    /// Its thread id in the root PID namespace.
+    pub tid: u32,
+    /// `running`, `spinning`, `runnable`, `stolen`, `blocked`, `lost`.
+    pub state: String,
+    /// Why it was blocked; empty otherwise.
+    pub reason: String,
+    /// In which system call; empty for none.
+    pub syscall: String,
+    /// The innermost function.
+    pub function: String,
+    /// All functions, outermost first, parted by `;`. In names, `;` is `,`; the kernel's functions end in `_[k]`.
+    pub stack: String,
+    /// Its share of the thread's time, ns.
+    pub weight_ns: u64,
+}

@@ -1,5 +1,4 @@
 //! The tables: every column of every row, and what it holds.
-use crate::buffers::Buffers;
 use crate::column::{Field, Kind, Values};
 use crate::rows::*;
 use crate::table::{Columns, Table, column_of};
@@ -48,9 +47,6 @@ macro_rules! table {
             }
             fn heap_bytes(&self) -> usize {
                 0 $(+ self.$field.heap_bytes())*
-            }
-            fn buffer(buffers: &mut Buffers) -> &mut Vec<Self> {
-                &mut buffers.$table
             }
         }
     };
@@ -139,4 +135,15 @@ table! { SliceRow in slices, key false |_| 0, {
 
 table! { EventRow in events, key false |_| 0, {
     time_ns: Time, thread: Number, kind: Word, detail: Text,
+} }
+
+table! { RecordingRow in recordings, key false |_| 0, {
+    tool: Word, host: Word, kernel: Word, arch: Word, cpus: Number, target: Text, command_line: Text,
+    period_ns: Amount, start_ns: Time, end_ns: Time, start_unix_ns: Time, end_unix_ns: Time,
+    exit_code: Number, complete: Number, meta: Text,
+} }
+
+table! { ProfileRow in profile, key false |_| 0, {
+    process: Word, pid: Number, thread: Word, tid: Number, state: Word, reason: Word, syscall: Word,
+    function: Word, stack: Word, weight_ns: Amount,
 } }

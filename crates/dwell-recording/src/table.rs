@@ -1,5 +1,4 @@
 //! What makes a row struct a table.
-use crate::buffers::Buffers;
 use crate::column::{Field, Kind, Values};
 use parquet::schema::types::TypePtr;
 
@@ -31,8 +30,6 @@ pub trait Columns: Sized + 'static {
     ) -> Result<(), String>;
     /// Memory the row owns outside itself, bytes.
     fn heap_bytes(&self) -> usize;
-    /// Where its rows wait for the next segment.
-    fn buffer(buffers: &mut Buffers) -> &mut Vec<Self>;
 }
 
 /// The column of the field that `_access` names.

@@ -1,5 +1,5 @@
 //! Writing a recording: rows are buffered, and closed as one segment after the other.
-use crate::buffers::{Buffers, ForTable, TABLES, for_each_table};
+use crate::buffers::{Buffered, Buffers, ForTable, TABLES, for_each_table};
 use crate::column::Values;
 use crate::compact;
 use crate::encode::{Format, encode};
@@ -70,12 +70,21 @@ pub struct Writer {
 /// What encoding needs from one segment to the next.
 #[derive(Default)]
 pub(crate) struct Encoder {
+    recording: Option<String>,
     formats: BTreeMap<&'static str, Format>,
     values: Values,
     file: Vec<u8>,
 }
 
 impl Encoder {
+    /// For tables that are kept beside those of other recordings, of the recording of this name.
+    pub fn beside_others(recording: &str) -> Self {
+        Encoder {
+            recording: Some(recording.to_owned()),
+            ..Encoder::default()
+        }
+    }
+
     /// Writes rows as one file of table `R`.
     pub fn write<R: Table>(
         &mut self,
@@ -83,9 +92,16 @@ impl Encoder {
         segment: u32,
         rows: &[R],
     ) -> Result<(), RecordingError> {
-        let format = self.formats.entry(R::NAME).or_insert_with(Format::of::<R>);
+        let file = self.encoded(rows)?;
+        folder::write_whole(folder, &folder::segment_name(R::NAME, segment), file)
+    }
+
+    /// Rows as the bytes of a Parquet file.
+    pub fn encoded<R: Table>(&mut self, rows: &[R]) -> Result<&[u8], RecordingError> {
+        let format = || Format::of::<R>(self.recording.as_deref());
+        let format = self.formats.entry(R::NAME).or_insert_with(format);
         encode(format, rows, &mut self.values, &mut self.file)?;
-        folder::write_whole(folder, &folder::segment_name(R::NAME, segment), &self.file)
+        Ok(&self.file)
     }
 }
 
@@ -157,7 +173,7 @@ impl Writer {
     /// Closes a segment when the buffers are full, which is the only way it can fail on the disk;
     /// rows are then kept or counted as lost as [`Writer::close_segment`] says, and all of `rows`
     /// have been taken. A row over the size limit is not taken, nor are those after it.
-    pub fn append<R: Table>(
+    pub fn append<R: Buffered>(
         &mut self,
         rows: impl IntoIterator<Item = R>,
     ) -> Result<(), RecordingError> {
@@ -381,7 +397,7 @@ struct WriteTables<'a> {
 }
 
 impl ForTable<RecordingError> for WriteTables<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), RecordingError> {
+    fn table<R: Buffered>(&mut self) -> Result<(), RecordingError> {
         let rows = R::buffer(self.buffers);
         if rows.is_empty() && self.tables == Tables::WithRows {
             return Ok(());
@@ -404,7 +420,7 @@ struct Forget<'a> {
 }
 
 impl ForTable<Infallible> for Forget<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+    fn table<R: Buffered>(&mut self) -> Result<(), Infallible> {
         let rows = R::buffer(self.buffers);
         if self.tables.contains(&R::NAME) && !rows.is_empty() {
             self.rows.insert(R::NAME, rows.len() as u64);
@@ -418,7 +434,7 @@ impl ForTable<Infallible> for Forget<'_> {
 struct KeepLast<'a>(&'a mut Buffers);
 
 impl ForTable<Infallible> for KeepLast<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+    fn table<R: Buffered>(&mut self) -> Result<(), Infallible> {
         keep_last(R::buffer(self.0));
         Ok(())
     }
@@ -431,7 +447,7 @@ struct Measure<'a> {
 }
 
 impl ForTable<Infallible> for Measure<'_> {
-    fn table<R: Table>(&mut self) -> Result<(), Infallible> {
+    fn table<R: Buffered>(&mut self) -> Result<(), Infallible> {
         let rows = R::buffer(self.buffers);
         self.rows += rows.len();
         self.bytes += rows

@@ -309,7 +309,7 @@ fn garbage_of_any_length_is_refused() {
 }
 
 /// The bytes of a segment with these rows.
-fn encoded<R: Table>(rows: impl IntoIterator<Item = R>) -> Vec<u8> {
+fn encoded<R: dwell_recording::Buffered>(rows: impl IntoIterator<Item = R>) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::create(folder.path(), meta()).unwrap();
     writer.append(rows).unwrap();

@@ -69,12 +69,3 @@ impl<'a> ThreadNames<'a> {
         }
     }
 }
-
-/// The instant's time since 1970, ns.
-pub(crate) fn real_ns(analysis: &Analysis<'_>, instant_ns: u64) -> u64 {
-    let clock = analysis.tables.meta.clock;
-    clock
-        .realtime_ns
-        .wrapping_add(instant_ns)
-        .wrapping_sub(clock.boottime_ns)
-}

@@ -17,6 +17,7 @@ Examples:
   dwell diff before.dwell after.dwell   what changed, and whether it is more than chance
   dwell export api.dwell --to svg -o api.svg
   dwell import perf.data            a recording of another profiler's file
+  dwell send api.dwell --store s3://profiles/prod   to where many recordings are kept
   dwell top -p 4711                 live
   dwell boost plan git              what merging a program with its libraries would gain
   dwell doctor                      what this machine allows
@@ -51,7 +52,7 @@ pub struct Dtrace {
 pub enum Command {
     /// Make a recording.
     #[command(
-        after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record --locks -p 4711 --duration 10s -o api.dwell && dwell locks api.dwell\n  dwell record -a --duration 5s"
+        after_help = "Ctrl-C ends the recording cleanly. A launched command keeps its terminal, its exit code and its signals.\n\nExamples:\n  dwell record -- make -j4\n  dwell record -p 4711 -p 4712 --duration 30s -o two.dwell\n  dwell record --locks -p 4711 --duration 10s -o api.dwell && dwell locks api.dwell\n  dwell record -a --duration 5s\n  dwell record -p 4711 --duration 1m --store s3://profiles/prod --service api"
     )]
     Record(RecordCommand),
     /// Print where the time of a recording went.
@@ -88,6 +89,12 @@ pub enum Command {
     /// Make a recording of another profiler's file: perf.data, folded stacks, pprof.
     #[command(after_help = crate::import::EXAMPLES)]
     Import(crate::import::ImportArgs),
+    /// Keep a recording in a store of many, or send its profile to a server.
+    #[command(after_help = crate::delivery::EXAMPLES)]
+    Send(crate::delivery::SendArgs),
+    /// Record all the time, and keep the recordings in a store or send their profiles to a server.
+    #[command(after_help = crate::agent::EXAMPLES)]
+    Agent(crate::agent::AgentArgs),
     /// Show live where the time goes: by process, thread, function, state or way of waiting.
     #[command(
         after_help = "In a terminal, keys choose what is seen (? shows them): p t f s r the rows, < > their order, / a filter,\nspace stands still, R starts and ends a recording, q ends. Elsewhere whole answers are printed.\n\nExamples:\n  dwell top -p $(pidof redis-server)\n  dwell top --interval 5s\n  dwell top -p 4711 -n 1 > now.txt"
@@ -189,6 +196,8 @@ pub enum ClockChoice {
 pub struct RecordCommand {
     #[command(flatten)]
     pub record: RecordArgs,
+    #[command(flatten)]
+    pub delivery: crate::delivery::DeliveryArgs,
     /// Say nothing but errors.
     #[arg(short, long)]
     pub quiet: bool,
@@ -463,7 +472,7 @@ pub struct BenchBoostArgs {
 }
 
 /// Reads `10s`, `500ms`, `2m`, `1h` or plain seconds.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());

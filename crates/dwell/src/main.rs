@@ -1,9 +1,11 @@
 //! The `dwell` command: parse, compose, print, exit.
 
+mod agent;
 mod bench;
 mod boost;
 mod cli;
 mod counting;
+mod delivery;
 mod diff;
 mod doctor;
 mod export;
@@ -15,8 +17,10 @@ mod left_out;
 mod locks;
 mod memory;
 mod naming;
+mod notify;
 mod record;
 mod report;
+mod signals;
 mod spinning;
 mod terminal;
 mod top;
@@ -89,6 +93,8 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Diff(args)) => diff::diff(&args),
         Some(Command::Export(args)) => export::export(&args),
         Some(Command::Import(args)) => import::import(&args),
+        Some(Command::Send(args)) => delivery::send(&args),
+        Some(Command::Agent(args)) => agent::agent(&args),
         Some(Command::Top(args)) => top::top(&args),
         Some(Command::Functions(args)) => functions::functions(&args),
         Some(Command::Trace(args)) => trace::trace(&args, "dwell"),

@@ -1,4 +1,4 @@
-//! Tells systemd how far the daemon is (`sd_notify`), where that started it.
+//! Tells systemd how far a daemon is (`sd_notify`), where that started it.
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 

@@ -1,7 +1,7 @@
 //! `dwell record`, and `dwell -- COMMAND`.
 use crate::cli::{ClockChoice, RecordArgs, RecordCommand};
 use crate::counting::Counting;
-use crate::{left_out, naming, report, terminal};
+use crate::{delivery, left_out, naming, report, terminal};
 use anyhow::{Context, bail};
 use dwell_collector::{
     Clock, DEFAULT_PERIOD_NS, DEFAULT_SLICE_MIN_NS, Ended, Launched, Options, Recorder, Step,
@@ -54,6 +54,9 @@ pub fn record(command: &RecordCommand) -> anyhow::Result<ExitCode> {
             done.threads,
             output.display()
         );
+    }
+    if done.write_error.is_none() {
+        delivery::deliver(&output, &command.delivery, command.quiet)?;
     }
     done.exit()
 }

@@ -1,4 +1,4 @@
-//! The signals that end the daemon, as a descriptor. Children begin with none blocked: the standard library sees to it.
+//! The signals that end a daemon, as a descriptor. Children begin with none blocked: the standard library sees to it.
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 

@@ -28,6 +28,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-report", 3),
     ("dwell-trace", 2),
     ("dwell-import", 4),
+    ("dwell-delivery", 4),
     ("dwell", 5),
 ];
 

@@ -5,7 +5,7 @@ use crate::machine;
 use crate::options::Target;
 use dwell_abi::events::{self, SWEEP_ALL};
 use dwell_recording::meta::RecorderCost;
-use dwell_recording::{Overwrite, Table, Tables, Writer};
+use dwell_recording::{Buffered, Overwrite, Tables, Writer};
 
 /// From this many threads on, those that sleep throughout are reported only with every tenth segment.
 const MANY_THREADS: usize = 2000;
@@ -74,7 +74,7 @@ impl Recorder {
     }
 
     /// Takes in rows for the next segment, also such as this crate does not make.
-    pub fn append<R: Table>(&mut self, rows: Vec<R>) {
+    pub fn append<R: Buffered>(&mut self, rows: Vec<R>) {
         if let Some(writer) = &mut self.writer
             && let Err(error) = writer.append(rows)
         {

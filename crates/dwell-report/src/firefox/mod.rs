@@ -6,7 +6,7 @@
 mod format;
 mod shared;
 
-use crate::frames::{ThreadNames, real_ns};
+use crate::frames::ThreadNames;
 use dwell_analysis::{Analysis, Moment, Moments, Reason, State};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -72,7 +72,7 @@ fn meta(analysis: &Analysis<'_>) -> Value {
         "version": 30,
         "preprocessedProfileVersion": VERSION,
         "interval": ms(meta.period_ns),
-        "startTime": ms(real_ns(analysis, meta.start_ns)),
+        "startTime": ms(meta.clock.unix_ns(meta.start_ns)),
         "profilingStartTime": 0,
         "profilingEndTime": ms(meta.end_ns.saturating_sub(meta.start_ns)),
         "processType": 0,

@@ -6,7 +6,7 @@
 mod dictionary;
 pub mod proto;
 
-use crate::frames::{ThreadNames, real_ns};
+use crate::frames::ThreadNames;
 use dictionary::Dictionary;
 use dwell_analysis::{Analysis, Entry};
 use prost::Message;
@@ -17,13 +17,22 @@ use proto::{
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-/// Writes the profiles.
+/// Writes the profiles; every process is a service.
 pub fn write(analysis: &Analysis<'_>, out: &mut impl Write) -> io::Result<()> {
-    out.write_all(&profiles(analysis).encode_to_vec())
+    write_of(analysis, None, out)
+}
+
+/// The same; all processes are of this service, if there is one.
+pub fn write_of(
+    analysis: &Analysis<'_>,
+    service: Option<&str>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    out.write_all(&profiles(analysis, service).encode_to_vec())
 }
 
 /// The profiles before they are encoded.
-pub fn profiles(analysis: &Analysis<'_>) -> ProfilesData {
+pub fn profiles(analysis: &Analysis<'_>, service: Option<&str>) -> ProfilesData {
     let mut dictionary = Dictionary::of(analysis);
     let mut by_process: BTreeMap<u32, Vec<&Entry>> = BTreeMap::new();
     for entry in &analysis.profile.entries {
@@ -32,7 +41,10 @@ pub fn profiles(analysis: &Analysis<'_>) -> ProfilesData {
     }
     let resource_profiles = by_process
         .into_iter()
-        .map(|(process, entries)| of_process(analysis, process, &entries, &mut dictionary))
+        .map(|(process, entries)| ResourceProfiles {
+            resource: Some(resource(analysis, process, service)),
+            scope_profiles: vec![of_process(analysis, process, &entries, &mut dictionary)],
+        })
         .collect();
     ProfilesData {
         resource_profiles,
@@ -45,7 +57,7 @@ fn of_process(
     process: u32,
     entries: &[&Entry],
     dictionary: &mut Dictionary<'_, '_>,
-) -> ResourceProfiles {
+) -> ScopeProfiles {
     let meta = &analysis.tables.meta;
     let (name, version) = meta.tool.split_once(' ').unwrap_or((&meta.tool, ""));
     let scope = InstrumentationScope {
@@ -56,7 +68,7 @@ fn of_process(
         type_strindex: dictionary.string("wall"),
         unit_strindex: dictionary.string("nanoseconds"),
     };
-    let start_ns = real_ns(analysis, meta.start_ns);
+    let start_ns = meta.clock.unix_ns(meta.start_ns);
     // Of the same window and process it is the same profile.
     let id = (u128::from(start_ns) << 64) | (u128::from(process) + 1);
     let profile = Profile {
@@ -71,21 +83,18 @@ fn of_process(
         period: signed(meta.period_ns),
         profile_id: id.to_be_bytes().to_vec(),
     };
-    ResourceProfiles {
-        resource: Some(resource(analysis, process)),
-        scope_profiles: vec![ScopeProfiles {
-            scope: Some(scope),
-            profiles: vec![profile],
-        }],
+    ScopeProfiles {
+        scope: Some(scope),
+        profiles: vec![profile],
     }
 }
 
-fn resource(analysis: &Analysis<'_>, process: u32) -> Resource {
+fn resource(analysis: &Analysis<'_>, process: u32, service: Option<&str>) -> Resource {
     let tables = analysis.tables;
     let process = analysis.index.process(process);
     let name = dwell_analysis::groups::process_name(tables, process);
     let mut attributes = vec![
-        attribute("service.name", name),
+        attribute("service.name", service.unwrap_or(name)),
         attribute("host.name", tables.meta.machine.host.as_str()),
     ];
     if let Some(row) = process.map(|p| &tables.processes[p]) {

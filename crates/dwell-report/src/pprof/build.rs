@@ -1,13 +1,15 @@
 //! From weighted stacks to pprof's tables.
+use super::Labels;
 use super::proto::{Function, Label, Line, Location, Mapping, Profile, Sample, ValueType};
 use dwell_analysis::names::{FunctionId, Missing, StackRef, cut_short};
 use dwell_analysis::{Analysis, Entry, State};
 use dwell_recording::rows::FrameRow;
 use rustc_hash::FxHashMap;
 
-pub(super) fn profile(analysis: &Analysis<'_>) -> Profile {
+pub(super) fn profile(analysis: &Analysis<'_>, labels: Labels) -> Profile {
     let mut build = Build {
         analysis,
+        labels,
         profile: Profile::default(),
         strings: FxHashMap::default(),
         functions: FxHashMap::default(),
@@ -26,6 +28,7 @@ pub(super) fn profile(analysis: &Analysis<'_>) -> Profile {
 
 struct Build<'a, 't> {
     analysis: &'a Analysis<'t>,
+    labels: Labels,
     profile: Profile,
     strings: FxHashMap<String, i64>,
     functions: FxHashMap<(FunctionId, i64), u64>,
@@ -66,12 +69,7 @@ impl<'a> Build<'a, '_> {
         self.profile.period_type = Some(wall);
         self.profile.period = signed(meta.period_ns);
         self.profile.duration_nanos = signed(self.analysis.summary.window_ns);
-        let clock = meta.clock;
-        let start = clock
-            .realtime_ns
-            .wrapping_add(meta.start_ns)
-            .wrapping_sub(clock.boottime_ns);
-        self.profile.time_nanos = signed(start);
+        self.profile.time_nanos = signed(meta.clock.unix_ns(meta.start_ns));
         let target = self.string(&meta.target);
         self.profile.comment.push(target);
     }
@@ -99,15 +97,18 @@ impl<'a> Build<'a, '_> {
         let name = dwell_analysis::groups::process_name(analysis.tables, process);
         let mut labels = vec![
             self.text("process", name),
-            self.text("thread", &thread.name),
+            self.text("state", entry.state.name()),
         ];
+        if let Some(reason) = entry.state.reason() {
+            labels.push(self.text("reason", reason.name()));
+        }
+        if self.labels == Labels::OfFewValues {
+            return labels;
+        }
+        labels.push(self.text("thread", &thread.name));
         labels.push(self.number("tid", thread.tid));
         if let Some(process) = process {
             labels.push(self.number("pid", analysis.tables.processes[process].pid));
-        }
-        labels.push(self.text("state", entry.state.name()));
-        if let Some(reason) = entry.state.reason() {
-            labels.push(self.text("reason", reason.name()));
         }
         let syscall = analysis.profile.syscall(entry);
         if !syscall.is_empty() {

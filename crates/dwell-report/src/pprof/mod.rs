@@ -16,13 +16,32 @@ use std::io::{self, Write};
 
 /// The profile before it is encoded.
 pub fn profile(analysis: &Analysis<'_>) -> proto::Profile {
-    build::profile(analysis)
+    build::profile(analysis, Labels::All)
+}
+
+/// Which labels samples get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Labels {
+    /// Every one.
+    All,
+    /// `process`, `state` and `reason`: those of few values.
+    OfFewValues,
 }
 
 /// Writes the profile.
 pub fn write(analysis: &Analysis<'_>, out: &mut impl Write) -> io::Result<()> {
+    write_with(analysis, Labels::All, out)
+}
+
+/// Writes the profile for a server that keeps a series for each combination of labels: with `process`, `state` and
+/// `reason` alone.
+pub fn write_series(analysis: &Analysis<'_>, out: &mut impl Write) -> io::Result<()> {
+    write_with(analysis, Labels::OfFewValues, out)
+}
+
+fn write_with(analysis: &Analysis<'_>, labels: Labels, out: &mut impl Write) -> io::Result<()> {
     let mut gzip = GzEncoder::new(out, Compression::new(4));
-    gzip.write_all(&profile(analysis).encode_to_vec())?;
+    gzip.write_all(&build::profile(analysis, labels).encode_to_vec())?;
     gzip.finish()?;
     Ok(())
 }

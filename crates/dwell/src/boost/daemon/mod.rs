@@ -3,11 +3,9 @@
 //! The loop waits for changes of files, crashes, work that is done and signals, and looks at everything after each.
 mod arguments;
 mod commands;
-mod notify;
 mod programs;
 mod replay;
 mod rights;
-mod signals;
 mod staging;
 mod status;
 mod watchdog;
@@ -17,11 +15,11 @@ pub use arguments::{DaemonArgs, DirArgs, StatusArgs, SwitchArgs};
 pub use commands::{activate, restore, rollback};
 pub use status::status;
 
+use crate::signals::{self, Signals};
 use anyhow::Context;
 use dwell_collector::Crashes;
 use dwell_switch::{Dirs, Instance, Watch};
 use programs::{Programs, Told};
-use signals::Signals;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use watchdog::Watchdog;
@@ -114,11 +112,11 @@ impl Running {
             }
             self.tell()?;
             if !std::mem::replace(&mut ready, true) {
-                notify::tell("READY=1");
+                crate::notify::tell("READY=1");
             }
             self.wait(if others { Duration::ZERO } else { longest });
             if self.signals.end() {
-                notify::tell("STOPPING=1");
+                crate::notify::tell("STOPPING=1");
                 return Ok(());
             }
             if self.watchdog.ended() {

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the servers that recordings are delivered to in the tests, once: an S3 server, a collector of OpenTelemetry, and
+# Pyroscope.
+#   tools/go-env.sh FOLDER
+set -euo pipefail
+source="$(cd "$(dirname "$0")/../tests/delivery/collector" && pwd)"
+s3=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+pyroscope=github.com/grafana/pyroscope@v1.12.0
+# Its own go.mod wants the one beside it, which its module does not hold.
+pyroscope_api=github.com/grafana/pyroscope/api@v1.1.0
+stamp="$1/.servers"
+wanted="$s3 $pyroscope $(cat "$source"/* | sha256sum)"
+if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+
+# Made to be built in its repository, and not every version is to be had.
+build_pyroscope() {
+    local module work=$folder/pyroscope-source
+    module=$(go mod download -json "$pyroscope" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+    [ -n "$module" ] || return 1
+    rm -rf "$work"
+    cp -r "$module" "$work"
+    chmod -R u+w "$work"
+    rm -f "$work"/go.work*
+    (
+        cd "$work"
+        go mod edit -dropreplace=github.com/grafana/pyroscope/api -require="$pyroscope_api"
+        go build -mod=mod -o "$folder/pyroscope" ./cmd/pyroscope
+    ) || return 1
+    rm -rf "$work"
+}
+
+GOBIN=$folder go install "$s3"
+(cd "$source" && go build -o "$folder/collector" .)
+build_pyroscope 2>"$folder/pyroscope.log" || echo "go-env: Pyroscope cannot be built here, its test is left out: see $folder/pyroscope.log"
+echo "$wanted" >"$stamp"
