@@ -1,6 +1,7 @@
 //! `meta.json`: what a recording is, how it was made, and what it lost.
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
 pub const FORMAT_VERSION: u32 = 6;
@@ -40,6 +41,13 @@ pub struct Meta {
     pub counted: Vec<CountedProcess>,
     /// What the ledger of memory needs beside `memory_places`; none unless it was recorded.
     pub memory: Option<MemoryCosts>,
+}
+
+impl Meta {
+    /// Length of the window.
+    pub fn window(&self) -> Duration {
+        Duration::from_nanos(self.end_ns.saturating_sub(self.start_ns))
+    }
 }
 
 /// What memory costs on this machine, and who works for it beside those that ask for it.

@@ -120,8 +120,7 @@ fn make(args: &RecordArgs, output: &Path, quiet: bool) -> anyhow::Result<Done> {
         .unwrap_or_default();
     let mut finished = recorder.finish()?;
     threads = threads.max(finished.threads());
-    let window = finished.writer.meta();
-    let elapsed = Duration::from_nanos(window.end_ns.saturating_sub(window.start_ns));
+    let elapsed = finished.writer.meta().window();
     if ended == Ended::Signal && !quiet && !launches {
         eprintln!("dwell: interrupted; finishing the recording");
     }

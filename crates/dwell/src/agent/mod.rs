@@ -15,6 +15,7 @@ use chrono::Utc;
 use clap::Args;
 use courier::Courier;
 use dwell_delivery::{Backoff, Service, Spool};
+use dwell_recording::Recording;
 use status::Board;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -175,9 +176,12 @@ impl Running<'_> {
             }
             let ended = self.wait_for(&mut window)?;
             let failed = window.failure();
+            // Of one that failed there may be nothing.
+            let recorded = Recording::open(&path).map(|r| r.meta().window());
             self.spool_it(&path)?;
             let cost = window::cpu_time().saturating_sub(cpu);
-            self.told.recorded(began.elapsed(), cost, failed.as_deref());
+            self.told
+                .recorded(recorded.unwrap_or_default(), cost, failed.as_deref());
             if ended {
                 return Ok(());
             }

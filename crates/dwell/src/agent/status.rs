@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Name of the file.
 const FILE: &str = "status.json";
@@ -19,8 +19,9 @@ struct Told {
     started: i64,
     /// Recordings made.
     recordings: u64,
-    /// Time that was recorded.
+    /// Time that was recorded, and time from the start to the end of the last recording.
     recorded_s: f64,
+    elapsed_s: f64,
     /// Processor time that recording and delivering took.
     cpu_s: f64,
     /// Recordings that could not be made, and why the last could not.
@@ -52,6 +53,7 @@ struct Tally {
 #[derive(Clone)]
 pub struct Board {
     path: PathBuf,
+    began: Instant,
     told: Arc<Mutex<Told>>,
 }
 
@@ -69,23 +71,23 @@ impl Board {
         };
         Board {
             path: spool.join(FILE),
+            began: Instant::now(),
             told: Arc::new(Mutex::new(told)),
         }
     }
 
-    /// A recording was made, or was not.
-    pub fn recorded(&self, took: Duration, cpu: Duration, failed: Option<&str>) {
+    /// A recording of so long was made, or was not, for so much processor time.
+    pub fn recorded(&self, window: Duration, cpu: Duration, failed: Option<&str>) {
         self.change(|told| {
             told.cpu_s += cpu.as_secs_f64();
+            told.elapsed_s = self.began.elapsed().as_secs_f64();
+            told.recorded_s += window.as_secs_f64();
             match failed {
                 Some(why) => {
                     told.failed += 1;
                     why.clone_into(&mut told.last_failure);
                 }
-                None => {
-                    told.recordings += 1;
-                    told.recorded_s += took.as_secs_f64();
-                }
+                None => told.recordings += 1,
             }
         });
     }
@@ -156,10 +158,11 @@ pub fn print(spool: &Path) -> anyhow::Result<()> {
     writeln!(out, "Agent of {}: {state} since {since}", spool.display())?;
     writeln!(
         out,
-        "  {} recordings of {} in all, for {:.1} s of processor time",
+        "  {} recordings of {} in all, {:.0} % of the time; they and their delivery cost {:.1} % of a processor",
         told.recordings,
         human(told.recorded_s),
-        told.cpu_s
+        100.0 * told.recorded_s / told.elapsed_s.max(1e-9),
+        100.0 * told.cpu_s / told.elapsed_s.max(1e-9),
     )?;
     if told.failed > 0 {
         writeln!(
