@@ -14,6 +14,7 @@ import http.server
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -108,7 +109,7 @@ class Case(unittest.TestCase):
         """DuckDB with the views of a store."""
         connection = duckdb.connect()
         connection.execute(f"SET VARIABLE store = '{folder}'")
-        connection.execute((ROOT / "docs" / "queries" / "store.sql").read_text())
+        connection.execute((ROOT / "docs" / "store.sql").read_text())
         return connection
 
     def times(self):
@@ -398,6 +399,17 @@ class Agents(Case):
             agent = self.start(*options)
             self.assertNotEqual(agent.wait(20), 0)
             self.assertIn(wanted, agent.stderr.read())
+
+
+    def test_the_unit_is_right(self):
+        unit = self.folder / "dwell-agent.service"
+        unit.write_text(self.run_dwell("agent", "--unit").stdout)
+        self.assertIn(f"ExecStart={self.dwell} agent", unit.read_text())
+        if not shutil.which("systemd-analyze"):
+            self.skipTest("systemd-analyze is not installed")
+        checked = subprocess.run(["systemd-analyze", "verify", unit], capture_output=True, text=True)
+        said = [line for line in checked.stderr.splitlines() if "dwell-agent" in line]
+        self.assertEqual((checked.returncode, said), (0, []))
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ for file in "${made[@]}"; do
     cmp "$file" "$work/b/${file##*/}" || fail "${file##*/} differs from one making to the next"
 done
 contents=$(dpkg-deb --contents "${made[0]}")
-for path in usr/bin/dwell usr/include/dwell/sdt.h usr/lib/systemd/system/dwell-boost.service \
+for path in usr/bin/dwell usr/include/dwell/sdt.h usr/lib/systemd/system/dwell-boost.service usr/lib/systemd/system/dwell-agent.service \
     usr/share/man/man1/dwell.1.gz usr/share/man/man1/dwell-boost-daemon.1.gz usr/share/dwell/scripts/syscalls.d \
     usr/share/bash-completion/completions/dwell usr/share/zsh/vendor-completions/_dwell \
     usr/share/fish/vendor_completions.d/dwell.fish usr/share/doc/dwell/changelog.gz usr/share/doc/dwell/copyright; do

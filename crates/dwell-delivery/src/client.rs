@@ -1,11 +1,11 @@
 //! Requests over HTTP.
 use crate::error::{DeliveryError, Minds};
+use dwell_symbols::certificates;
 use std::fmt::Display;
 use std::io::Read;
-use std::sync::Arc;
 use std::time::Duration;
 use ureq::http::{HeaderMap, Response};
-use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::tls::TlsConfig;
 use ureq::{Agent, Body, RequestBuilder};
 
 /// Beyond it nothing is there.
@@ -28,20 +28,10 @@ impl Default for Client {
             .timeout_recv_response(Some(SILENCE))
             .timeout_recv_body(Some(SILENCE))
             .user_agent(concat!("dwell/", env!("CARGO_PKG_VERSION")))
-            .tls_config(TlsConfig::builder().root_certs(roots()).build())
+            .tls_config(TlsConfig::builder().root_certs(certificates()).build())
             .build();
         Client(config.new_agent())
     }
-}
-
-/// The system's certificates; on a system that has none, those of the web.
-fn roots() -> RootCerts {
-    let system = rustls_native_certs::load_native_certs().certs;
-    if system.is_empty() {
-        return RootCerts::WebPki;
-    }
-    let certificate = |der: &_| Certificate::from_der(AsRef::as_ref(der)).to_owned();
-    RootCerts::Specific(Arc::new(system.iter().map(certificate).collect()))
 }
 
 impl Client {

@@ -6,7 +6,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
+use ureq::tls::TlsConfig;
 
+use crate::certificates;
 use crate::debug_files::hex;
 use crate::elf::Elf;
 use crate::files;
@@ -182,6 +184,7 @@ impl Client {
 fn request(url: &str, wait: Duration) -> Result<impl Read + 'static, FetchError> {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(wait))
+        .tls_config(TlsConfig::builder().root_certs(certificates()).build())
         .build();
     match config.new_agent().get(url).call() {
         Ok(response) => Ok(response

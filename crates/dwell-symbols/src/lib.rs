@@ -20,6 +20,7 @@
 //!   as a hostile file nests its entries.
 #![deny(unsafe_code)]
 
+mod certificates;
 mod debug_data;
 mod debug_files;
 mod debuginfod;
@@ -40,6 +41,7 @@ mod symbolizer;
 mod symtab;
 mod variables;
 
+pub use certificates::certificates;
 pub use debug_data::DebugData;
 pub use debuginfod::Debuginfod;
 pub use demangle::demangle;

@@ -256,8 +256,13 @@ impl Running<'_> {
     }
 
     fn spool_it(&self, path: &Path) -> anyhow::Result<()> {
-        if path.exists() {
-            self.spool.take(path)?;
+        if path.exists()
+            && let Err(error) = self.spool.take(path)
+        {
+            // The disk is full, most likely: the next one may find room.
+            eprintln!("dwell: a recording is dropped: {error}");
+            self.told.dropped(1);
+            std::fs::remove_dir_all(path).context("removing it")?;
         }
         let dropped = self.spool.drop_oldest()?;
         if let (Some(oldest), Some(newest)) = (dropped.first(), dropped.last()) {

@@ -42,7 +42,9 @@ impl Window {
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::piped());
+            .stderr(Stdio::piped())
+            // Ctrl-C reaches it by way of us, and once.
+            .process_group(0);
         // SAFETY: between fork and exec only a system call is made.
         unsafe {
             command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT) {
