@@ -16,8 +16,11 @@ struct Said {
 
 fn run(engine: &str, text: &str, rounds: u32, threads: u32) -> Said {
     let command = format!("{} {rounds} {threads}", program("places"));
-    let arguments = ["trace", "--engine", engine, "-v", "-q", "-n", text, "-c"];
-    let mut dwell = dwell(&arguments);
+    let mut dwell = dwell(&["trace", "-v", "-q"]);
+    if engine != "auto" {
+        dwell.args(["--engine", engine]); // else what is chosen without it
+    }
+    dwell.args(["-n", text, "-c"]);
     let output = dwell.arg(command).output().expect("dwell runs");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     let (out, errors) = (text(output.stdout), text(output.stderr));

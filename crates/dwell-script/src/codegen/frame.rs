@@ -8,6 +8,11 @@ use dwell_abi::program::STACK_SIZE;
 pub const SLOTS: u32 = 64;
 /// Bytes of a slot.
 pub const SLOT_SIZE: u32 = 32 << 10;
+/// The most bytes that a size may be that is computed where the probe fires.
+pub(super) const COMPUTED_MOST: u32 = 4096;
+/// Where the memory ends that is kept. Behind it so much is free that the verifier sees: from any place before, that
+/// many bytes may be written.
+const KEPT_END: u32 = SLOT_SIZE - COMPUTED_MOST;
 /// Bytes at the start of a slot: whether it is claimed.
 const SLOT_HEADER: u32 = 8;
 
@@ -59,7 +64,7 @@ impl Frame {
                 slot: SLOT_HEADER,
             },
             most_stack: 0,
-            kept: SLOT_SIZE,
+            kept: KEPT_END,
             has_slot,
         }
     }
@@ -95,7 +100,7 @@ impl Frame {
 
     /// Where the memory that is kept lies in the slot, if there is a slot.
     pub(super) fn kept_range(&self) -> Option<(u32, u32)> {
-        self.has_slot.then_some((self.kept, SLOT_SIZE))
+        self.has_slot.then_some((self.kept, KEPT_END))
     }
 
     fn on_stack(&mut self, size: u32) -> Result<Location, CodeError> {

@@ -1,6 +1,7 @@
 //! D's functions, and what is done where the probe fires.
 use super::error::CodeError;
-use super::frame::Location;
+use super::frame::{COMPUTED_MOST, Location};
+use super::memory::Size;
 use super::program::{FaultKind, Maker};
 use crate::span::Span;
 use crate::typed::*;
@@ -11,6 +12,8 @@ use dwell_abi::program::operation as op;
 const SIGSTOP: i64 = 19;
 /// Processes that `progenyof()` looks at.
 const MOST_ANCESTORS: i32 = 64;
+/// The most bytes that a copy has whose size is a constant.
+const CONSTANT_MOST: i64 = 0x4000;
 
 impl Maker<'_, '_> {
     /// Functions that give a number.
@@ -26,8 +29,8 @@ impl Maker<'_, '_> {
             Function::Htonl | Function::Ntohl => self.swapped(&arguments[0], 32)?,
             Function::Htonll | Function::Ntohll => self.swapped(&arguments[0], 64)?,
             Function::Strlen => self.strlen(&arguments[0])?,
-            Function::Copyin => self.copyin(arguments, e.span)?,
-            Function::Alloca => self.alloca(arguments, e.span)?,
+            Function::Copyin => self.copyin(arguments)?,
+            Function::Alloca => self.alloca(arguments)?,
             Function::Index => self.index(arguments, false, e.span)?,
             Function::Rindex => self.index(arguments, true, e.span)?,
             Function::Strtoll => self.strtoll(arguments, e.span)?,
@@ -101,27 +104,7 @@ impl Maker<'_, '_> {
         span: Span,
     ) -> Result<Location, CodeError> {
         match function {
-            Function::Copyinstr => {
-                let to = self.new_string()?;
-                let mark = self.frame.mark();
-                let size = match arguments.get(1).map(|e| &e.kind) {
-                    Some(ExprKind::Int(most)) => {
-                        (*most as u32).saturating_add(1).min(self.strsize())
-                    }
-                    Some(_) => {
-                        return Err(CodeError::unsupported(
-                            "copyinstr with a computed size",
-                            span,
-                        ));
-                    }
-                    None => self.strsize(),
-                };
-                self.zero_string(to);
-                self.value(&arguments[0])?;
-                self.read_string(to, size)?;
-                self.frame.release(mark);
-                Ok(to)
-            }
+            Function::Copyinstr => self.copyinstr(arguments),
             _ => self
                 .text_call(function, arguments, span)
                 .unwrap_or_else(|| Err(CodeError::unsupported(name(function), span))),
@@ -136,57 +119,131 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// `copyin(address, size)`: memory that lasts to the end of the firing.
-    fn copyin(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let ExprKind::Int(size) = arguments[1].kind else {
-            return Err(CodeError::unsupported("copyin with a computed size", span));
+    /// `copyinstr(address[, most])`.
+    fn copyinstr(&mut self, arguments: &[Expr]) -> Result<Location, CodeError> {
+        let to = self.new_string()?;
+        let mark = self.frame.mark();
+        let all = self.strsize();
+        let size = match arguments.get(1) {
+            None => Size::Constant(all),
+            Some(most) => self.with_its_zero(most, all)?,
         };
+        if size.most() < all {
+            self.zero_string(to);
+        }
         self.value(&arguments[0])?;
-        let at = self.kept(size as u32)?;
-        self.read_bytes(at, size as u32)?;
+        self.read_string(to, size)?;
+        self.frame.release(mark);
+        Ok(to)
+    }
+
+    /// The bytes of a string that has so many and a zero, `all` at most.
+    fn with_its_zero(&mut self, length: &Expr, all: u32) -> Result<Size, CodeError> {
+        if let ExprKind::Int(length) = length.kind {
+            return Ok(Size::Constant((length as u32).saturating_add(1).min(all)));
+        }
+        self.value(length)?;
+        self.at_most(0, all - 1);
+        self.code.alu_imm(Alu::Add, 0, 1);
+        let at = self.spill()?;
+        Ok(Size::Computed { at, most: all })
+    }
+
+    /// `copyin(address, size)`: memory that lasts to the end of the firing.
+    fn copyin(&mut self, arguments: &[Expr]) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let size = self.size_of_memory(&arguments[1])?;
+        let at = self.kept(size)?;
+        self.value(&arguments[0])?;
+        self.read_sized(at, size)?;
+        self.frame.release(mark);
         self.own_address(at)
     }
 
-    fn alloca(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let ExprKind::Int(size) = arguments[0].kind else {
-            return Err(CodeError::unsupported("alloca with a computed size", span));
-        };
-        let at = self.kept(size as u32)?;
-        self.zero(at, size as u32);
+    fn alloca(&mut self, arguments: &[Expr]) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let size = self.size_of_memory(&arguments[0])?;
+        let at = self.kept(size)?;
+        if let Size::Constant(size) = size {
+            self.zero(at, size);
+        }
+        self.frame.release(mark);
         self.own_address(at)
+    }
+
+    /// A size in bytes. One that is computed and too large is an error of the script.
+    fn size_of_memory(&mut self, size: &Expr) -> Result<Size, CodeError> {
+        if let ExprKind::Int(size) = size.kind {
+            return Ok(Size::Constant(size as u32));
+        }
+        self.value(size)?;
+        let at = self.spill()?;
+        let fits = self.code.label();
+        self.code.jump_imm(Jump::Le, 0, COMPUTED_MOST as i32, fits);
+        self.code.constant(2, 0);
+        self.fault(FaultKind::NoScratch);
+        self.code.place(fits);
+        let most = COMPUTED_MOST;
+        Ok(Size::Computed { at, most })
     }
 
     /// Memory that is not given back before the end of the firing.
-    fn kept(&mut self, size: u32) -> Result<Location, CodeError> {
+    fn kept(&mut self, size: Size) -> Result<Location, CodeError> {
         if !self.frame.has_slot {
             return Err(CodeError::TooDeep);
         }
-        self.frame.kept(size)
+        match size {
+            Size::Constant(size) => self.frame.kept(size),
+            Size::Computed { most, .. } => {
+                // Zeros all of it, and a word more, that ends a string.
+                let room = most + 8;
+                let at = self.frame.kept(room)?;
+                let zeros = self.generator.layout.constant(&[], room);
+                self.copy(at, Location::Memory(zeros), room);
+                Ok(at)
+            }
+        }
     }
 
     /// `copyinto(address, size, to)`: into memory of `alloca` and its like.
     fn copyinto(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let size = constant_size("copyinto", &arguments[1], span)?;
-        self.copy_to_own(&arguments[0], &arguments[2], size)
+        let mark = self.frame.mark();
+        let size = self.size_to_copy("copyinto", &arguments[1], span)?;
+        self.copy_to_own(&arguments[0], &arguments[2], size)?;
+        self.frame.release(mark);
+        Ok(())
     }
 
     /// `bcopy(from, to, size)`.
     fn bcopy(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let size = constant_size("bcopy", &arguments[2], span)?;
-        self.copy_to_own(&arguments[0], &arguments[1], size)
+        let mark = self.frame.mark();
+        let size = self.size_to_copy("bcopy", &arguments[2], span)?;
+        self.copy_to_own(&arguments[0], &arguments[1], size)?;
+        self.frame.release(mark);
+        Ok(())
     }
 
-    fn copy_to_own(&mut self, from: &Expr, to: &Expr, size: u32) -> Result<(), CodeError> {
-        let mark = self.frame.mark();
-        let bytes = self.frame.buffer(size)?;
+    /// A size in bytes, up to 16 KiB if it is known now.
+    fn size_to_copy(&mut self, function: &str, size: &Expr, span: Span) -> Result<Size, CodeError> {
+        match size.kind {
+            ExprKind::Int(size @ 1..=CONSTANT_MOST) => Ok(Size::Constant(size as u32)),
+            ExprKind::Int(_) => {
+                let what = format!("{function}() with a size above 16 KiB or of 0");
+                Err(CodeError::unsupported(what, span))
+            }
+            _ => self.size_of_memory(size),
+        }
+    }
+
+    fn copy_to_own(&mut self, from: &Expr, to: &Expr, size: Size) -> Result<(), CodeError> {
+        let bytes = self.frame.buffer(size.most())?;
         self.value(from)?;
-        self.read_bytes(bytes, size)?;
+        self.read_sized(bytes, size)?;
         self.value(to)?;
         self.own_pointer(size)?;
         self.code.mov(1, 2);
         self.address(3, bytes);
-        self.copy_call(size);
-        self.frame.release(mark);
+        self.copy_sized(size);
         Ok(())
     }
 
@@ -212,14 +269,14 @@ impl Maker<'_, '_> {
 
     /// `copyout(from, address, size)`.
     fn copyout(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let size = constant_size("copyout", &arguments[2], span)?;
         let mark = self.frame.mark();
-        let bytes = self.frame.buffer(size)?;
+        let size = self.size_to_copy("copyout", &arguments[2], span)?;
+        let bytes = self.frame.buffer(size.most())?;
         self.value(&arguments[0])?;
-        self.read_bytes(bytes, size)?;
+        self.read_sized(bytes, size)?;
         self.value(&arguments[1])?;
         let to = self.spill()?;
-        self.code.constant(3, size.into());
+        self.load_size(3, size);
         self.write_user(to, bytes);
         self.frame.release(mark);
         Ok(())
@@ -227,17 +284,21 @@ impl Maker<'_, '_> {
 
     /// `copyoutstr(text, address, size)`: with its zero, so many bytes at most.
     fn copyoutstr(&mut self, arguments: &[Expr], span: Span) -> Result<(), CodeError> {
-        let most = constant_size("copyoutstr", &arguments[2], span)?.min(self.strsize());
         let mark = self.frame.mark();
+        let most = self.size_to_copy("copyoutstr", &arguments[2], span)?;
         let text = self.string(&arguments[0])?;
         self.value(&arguments[1])?;
         let to = self.spill()?;
         self.length(text)?;
         self.code.mov(3, 0);
         self.code.alu_imm(Alu::Add, 3, 1);
+        let all = self.strsize();
+        self.at_most(3, all);
+        self.load_size(4, most);
+        self.at_most(4, all);
         let fits = self.code.label();
-        self.code.jump_imm(Jump::Le, 3, most as i32, fits);
-        self.code.constant(3, most.into());
+        self.code.jump_if(Jump::Le, 3, 4, fits);
+        self.code.mov(3, 4);
         self.code.place(fits);
         self.write_user(to, text);
         self.frame.release(mark);
@@ -246,25 +307,15 @@ impl Maker<'_, '_> {
 
     /// Writes the target's memory; register 3 has the size.
     fn write_user(&mut self, to: Location, from: Location) {
+        let fine = self.code.label();
+        self.code.jump_imm(Jump::Eq, 3, 0, fine);
         self.load_word(1, to);
         self.address(2, from);
         self.code.call(op::WRITE_USER);
-        let fine = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, fine);
         self.load_word(2, to);
         self.fault(FaultKind::BadAddress);
         self.code.place(fine);
-    }
-}
-
-/// A size that is known now.
-fn constant_size(function: &str, size: &Expr, span: Span) -> Result<u32, CodeError> {
-    match size.kind {
-        ExprKind::Int(size @ 1..=0x4000) => Ok(size as u32),
-        _ => {
-            let what = format!("{function}() with a size that is no constant up to 16 KiB");
-            Err(CodeError::unsupported(what, span))
-        }
     }
 }
 

@@ -9,6 +9,26 @@ use dwell_abi::program::operation as op;
 /// From so many bytes on, a copy is a call.
 const LONG: u32 = 64;
 
+/// How many bytes are copied.
+#[derive(Clone, Copy)]
+pub(super) enum Size {
+    Constant(u32),
+    /// What lies there, `most` at most.
+    Computed {
+        at: Location,
+        most: u32,
+    },
+}
+
+impl Size {
+    /// The most that it may be.
+    pub(super) fn most(self) -> u32 {
+        match self {
+            Size::Constant(size) | Size::Computed { most: size, .. } => size,
+        }
+    }
+}
+
 impl Maker<'_, '_> {
     /// A base register and distance for a location; `scratch` is used for memory that has no register.
     fn base(&mut self, at: Location, scratch: u8) -> (u8, i16) {
@@ -82,8 +102,32 @@ impl Maker<'_, '_> {
 
     /// Copies from the address in register 3 to that in register 1, both ours.
     pub(super) fn copy_call(&mut self, size: u32) {
-        self.code.constant(2, i64::from(size));
+        self.copy_sized(Size::Constant(size));
+    }
+
+    /// Likewise.
+    pub(super) fn copy_sized(&mut self, size: Size) {
+        self.load_size(2, size);
         self.code.call(op::READ_KERNEL);
+    }
+
+    /// A size into a register. What was computed is bounded once more, for the verifier to see.
+    pub(super) fn load_size(&mut self, register: u8, size: Size) {
+        match size {
+            Size::Constant(size) => self.code.constant(register, i64::from(size)),
+            Size::Computed { at, most } => {
+                self.load_word(register, at);
+                self.at_most(register, most);
+            }
+        }
+    }
+
+    /// A register becomes `most` if it is more.
+    pub(super) fn at_most(&mut self, register: u8, most: u32) {
+        let fits = self.code.label();
+        self.code.jump_imm(Jump::Le, register, most as i32, fits);
+        self.code.constant(register, most.into());
+        self.code.place(fits);
     }
 
     /// Register 0 becomes the unsigned integer of so many bytes at the address it holds. What cannot be read is an
@@ -102,11 +146,16 @@ impl Maker<'_, '_> {
 
     /// Reads bytes from the address in register 0, of the target's half or of the kernel's, to a location.
     pub(super) fn read_bytes(&mut self, to: Location, size: u32) -> Result<(), CodeError> {
+        self.read_sized(to, Size::Constant(size))
+    }
+
+    /// Likewise.
+    pub(super) fn read_sized(&mut self, to: Location, size: Size) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let from = self.spill()?;
         self.code.mov(3, 0);
         self.address(1, to);
-        self.code.constant(2, i64::from(size));
+        self.load_size(2, size);
         self.call_for_half(op::READ_USER, op::READ_KERNEL);
         let fine = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, fine);
@@ -119,13 +168,13 @@ impl Maker<'_, '_> {
 
     /// Reads the bytes up to a zero from the address in register 0 to a location, `size` at most, and pads with
     /// zeros.
-    pub(super) fn read_string(&mut self, to: Location, size: u32) -> Result<(), CodeError> {
+    pub(super) fn read_string(&mut self, to: Location, size: Size) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let from = self.spill()?;
-        self.zero(to, size);
+        self.zero(to, size.most());
         self.load_word(3, from);
         self.address(1, to);
-        self.code.constant(2, i64::from(size));
+        self.load_size(2, size);
         self.call_for_half(op::READ_USER_STRING, op::READ_KERNEL_STRING);
         let fine = self.code.label();
         self.code.jump_imm(Jump::SGe, 0, 0, fine);

@@ -4,6 +4,7 @@ use super::error::CodeError;
 use super::fields;
 use super::frame::Location;
 use super::layout::{Home, THREAD, control};
+use super::memory::Size;
 use super::program::Maker;
 use crate::span::Span;
 use crate::typed::*;
@@ -223,7 +224,7 @@ impl Maker<'_, '_> {
         let mark = self.frame.mark();
         let value = self.spill()?;
         self.load_word(0, address);
-        self.own_pointer(size)?;
+        self.own_pointer(Size::Constant(size))?;
         self.load_word(0, value);
         if let Some(width) = Width::of(size) {
             self.code.store(width, 2, 0, 0);
@@ -234,7 +235,7 @@ impl Maker<'_, '_> {
 
     /// The address in register 0, a mere number, becomes one in register 2 at which so many bytes may be written: of
     /// what `alloca` and `copyin` gave up to now. Any other is an error of the script.
-    pub(super) fn own_pointer(&mut self, size: u32) -> Result<(), CodeError> {
+    pub(super) fn own_pointer(&mut self, size: Size) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let (first, end) = self.frame.kept_range().ok_or(CodeError::TooDeep)?;
         let wanted = self.spill()?;
@@ -242,10 +243,17 @@ impl Maker<'_, '_> {
         self.load_word(2, wanted);
         self.code.alu(Alu::Sub, 2, 0);
         let [fine, bad] = self.code.labels();
-        let room = (end - first).checked_sub(size);
-        match room {
-            Some(room) => self.code.jump_imm(Jump::Le, 2, room as i32, fine),
-            None => self.code.jump(bad),
+        let room = end - first;
+        match size {
+            Size::Constant(size) if size > room => self.code.jump(bad),
+            Size::Constant(size) => self.code.jump_imm(Jump::Le, 2, (room - size) as i32, fine),
+            Size::Computed { .. } => {
+                self.code.jump_imm(Jump::Gt, 2, room as i32, bad);
+                self.load_size(3, size);
+                self.code.constant(4, room.into());
+                self.code.alu(Alu::Sub, 4, 2);
+                self.code.jump_if(Jump::Le, 3, 4, fine);
+            }
         }
         self.code.place(bad);
         self.load_word(2, wanted);

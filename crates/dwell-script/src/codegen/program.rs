@@ -47,6 +47,7 @@ impl ErrorRecord {
 pub(super) enum FaultKind {
     BadAddress = 1,
     DivisionByZero = 4,
+    NoScratch = 5,
 }
 
 /// Slots that a firing tries.

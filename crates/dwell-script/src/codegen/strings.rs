@@ -4,6 +4,7 @@ use super::error::CodeError;
 use super::fields::is_string;
 use super::frame::Location;
 use super::layout::control;
+use super::memory::Size;
 use super::operators::condition_of;
 use super::place::Prepared;
 use super::program::Maker;
@@ -57,7 +58,7 @@ impl Maker<'_, '_> {
             }
             _ => self.value(a)?,
         }
-        self.read_string(to, size)?;
+        self.read_string(to, Size::Constant(size))?;
         self.frame.release(mark);
         Ok(to)
     }
@@ -95,7 +96,7 @@ impl Maker<'_, '_> {
                 let to = self.new_string()?;
                 self.load_word(0, address);
                 let size = self.strsize();
-                self.read_string(to, size)?;
+                self.read_string(to, Size::Constant(size))?;
                 Ok(to)
             }
         }

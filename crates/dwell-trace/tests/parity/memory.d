@@ -95,3 +95,21 @@ P:look:entry { trace((int64_t)args[0]->u << 4); trace(args[0]->ul >> 60); trace(
 struct point { int x; int y; }; struct point where; P:look:entry { where.x = args[0]->i; where.y++; trace(where.x); trace(where.y); }
 
 struct both { int x; int y; }; translator struct both < struct item *I > { x = I->i; y = I->s; }; P:look:entry { trace(xlate <struct both *> (args[0])->x); trace(xlate <struct both *> (args[0])->y); }
+
+# Sizes that are computed where the probe fires.
+
+P:look:entry { trace(copyinstr((uintptr_t)args[0]->text, args[0]->low)); }
+
+P:look:entry { trace(copyinstr((uintptr_t)args[0]->text, arg0)); }
+
+P:look:entry { this->n = args[0]->low & 7; trace(stringof(copyin((uintptr_t)args[0]->text, this->n))); }
+
+P:look:entry { this->n = sizeof(struct item) + args[0]->low - args[0]->low; tracemem(copyin(arg0, this->n), 32); }
+
+P:look:entry { this->n = (args[0]->low & 7) + 1; this->b = (char *)alloca(this->n); copyinto(arg0 + offsetof(struct item, name), this->n, this->b); trace(stringof(this->b)); }
+
+P:look:entry { this->n = (args[0]->low & 7) + 1; this->b = (char *)alloca(16); bcopy(args[0]->name, this->b + 16 - this->n, this->n); trace(this->b[15]); }
+
+P:look:entry { this->n = (args[0]->low & 3) + 1; this->b = (char *)alloca(4); copyinto(arg0, this->n + 4096, this->b); trace(1); } ERROR { trace(arg4); }
+
+P:look:entry { trace(*(char *)copyin(arg0, arg0)); } ERROR { trace(arg4); }

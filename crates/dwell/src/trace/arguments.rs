@@ -70,9 +70,9 @@ pub struct TraceArgs {
     /// Make an object file from the provider file of -s, for makefiles that link one.
     #[arg(short = 'G', requires = "scripts", conflicts_with = "header")]
     pub object: bool,
-    /// Where the script runs: in the kernel; inside the process it is about (quicker by far, for `pid` probes; places
-    /// that cannot be patched are left out and named); or each probe inside if it can be there, else in the kernel.
-    /// Without it: in the kernel, or inside the process for who may not load programs into the kernel.
+    /// Where the script runs: each probe inside the process it is about if it can be there (quicker by far), else in
+    /// the kernel; all in the kernel; or all inside the process, where places that cannot be patched are left out and
+    /// named. Without it: `auto`, or `process` for who may not load programs into the kernel.
     #[arg(long, value_enum, value_name = "ENGINE")]
     pub engine: Option<EngineName>,
     /// Print help.
@@ -101,7 +101,7 @@ impl Default for EngineName {
         const FOR_PROGRAMS: u64 = 1 << 21 | 1 << 39;
         match dwell_collector::effective_capabilities() {
             Some(have) if have & FOR_PROGRAMS == 0 => EngineName::Process,
-            _ => EngineName::Kernel,
+            _ => EngineName::Auto,
         }
     }
 }

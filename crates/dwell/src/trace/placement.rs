@@ -14,7 +14,7 @@ pub fn told(session: &Session<'_>, verbose: bool) -> Vec<String> {
     match (session.leaves_out(), session.engine()) {
         (true, _) if apart > 0 => lines.push(format!(
             "{apart} of {all} probes are left out, since they cannot be inside the process \
-             (--engine auto has them in the kernel)"
+             (without --engine they are in the kernel)"
         )),
         (_, Engine::Auto) if verbose => {
             let inside = all - apart;

@@ -221,6 +221,7 @@ fn error_message(session: &Session<'_>, header: &RecordHeader, data: &[u8]) -> S
     };
     let fault = match error.fault {
         4 => Fault::DivisionByZero,
+        5 => Fault::Scratch,
         _ => Fault::Address(Some(error.address)),
     };
     let place = match error.action {

@@ -247,6 +247,39 @@ fn memory_of_ones_own_can_be_written() {
     );
 }
 
+/// The target's text has 17 bytes.
+#[test]
+fn sizes_may_be_computed() {
+    const LENGTH: &str = "strlen(copyinstr(arg0))";
+    let given = |expression: &str, text: &str| gives(&expression.replace('N', LENGTH), text);
+    given("copyinstr(arg0, N - 7)", "the target");
+    given("copyinstr(arg0, N - 18)", "the target's text");
+    given("copyinstr(arg0, N - 17)", "");
+    given("stringof((char *)copyin(arg0, N - 7))", "the target");
+    given("stringof((char *)copyin(arg0, N - 17))", "");
+    given(
+        "(this->p = (char *)alloca(N + 1), copyinto(arg0, N, this->p), stringof(this->p))",
+        "the target's text",
+    );
+    given(
+        "(this->p = (char *)alloca(20), bcopy(copyin(arg0, 10), this->p, N - 8), stringof(this->p))",
+        "the targe",
+    );
+}
+
+/// What a clause fails with, whose `arg0` is the address of a text of four bytes and a zero.
+fn faults(source: &str) -> Vec<u32> {
+    let input = Input {
+        source,
+        ..Input::default()
+    };
+    let (script, _) = compile(&input, &Bare).unwrap_or_else(|e| panic!("{source}: {e}"));
+    let mut running = Running::new(&script);
+    running.model.world.memory = b"text\0".to_vec();
+    running.fire(TARGET_MEMORY as i64, 0);
+    running.faults()
+}
+
 #[test]
 fn memory_that_is_not_ones_own_cannot() {
     for target in [
@@ -255,16 +288,22 @@ fn memory_that_is_not_ones_own_cannot() {
         "(char *)alloca(8) - 1",
     ] {
         let source = format!("BEGIN {{ this->p = {target}; *this->p = 'x'; }}");
-        let input = Input {
-            source: &source,
-            ..Input::default()
-        };
-        let (script, _) = compile(&input, &Bare).unwrap_or_else(|e| panic!("{source}: {e}"));
-        let mut running = Running::new(&script);
-        running.model.world.memory = b"text".to_vec();
-        running.fire(TARGET_MEMORY as i64, 0);
-        assert_eq!(running.faults(), [1], "{source}");
+        assert_eq!(faults(&source), [1], "{source}");
     }
+}
+
+#[test]
+fn what_is_computed_too_large_is_an_error() {
+    let source = |n: &str| {
+        let size = format!("(this->n = strlen(copyinstr(arg0, 4)), this->n {n})");
+        format!(
+            "BEGIN {{ this->p = (char *)alloca(16); bcopy(copyin(arg0, 4), this->p + 8, {size}); }}"
+        )
+    };
+    assert_eq!(faults(&source("+ 4")), []);
+    assert_eq!(faults(&source("+ 5")), [1]); // beyond what is its own
+    assert_eq!(faults(&source("+ 4093")), [5]);
+    assert_eq!(faults(&source("- 5")), [5]);
 }
 
 /// What a script records when it fires once, as numbers of 32 bits.
