@@ -1,8 +1,10 @@
 //! Scripts whose probes are partly inside the process and partly in the kernel, on a program that counts its calls.
 mod common;
 
-use common::{dwell, program};
+use common::{Running, dwell, program};
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// What a script on `places ROUNDS THREADS` said.
 struct Said {
@@ -210,4 +212,39 @@ fn places_that_cannot_be_patched_are_left_out_and_named() {
         "{}",
         said.errors
     );
+}
+
+/// The process that runs a program for another one, which was just started.
+fn started_by(parent: u32, name: &str) -> u32 {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(20) {
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        for child in children.expect("it runs").split_whitespace() {
+            let exe = std::fs::read_link(format!("/proc/{child}/exe"));
+            if exe.is_ok_and(|exe| exe.ends_with(name)) {
+                return child.parse().expect("a number");
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{parent} has not started {name}");
+}
+
+/// A process has one tracer at a time: where a debugger is that, all is in the kernel.
+#[test]
+#[ignore = "needs root"]
+fn what_a_debugger_has_is_traced_from_the_kernel() {
+    let mut command = Command::new("gdb");
+    command.args(["-q", "-nx", "-batch", "-ex", "run", "--args"]);
+    command.args([&program("places"), "1000000000", "1"]);
+    let gdb = Running::start(&mut command);
+    let places = started_by(gdb.pid(), "places").to_string();
+    let text = "pid$target::outer:entry { @ = count(); } tick-500ms { exit(0); }";
+    let output = dwell(&["trace", "-v", "-q", "-p", &places, "-n", text]).output();
+    let output = output.expect("dwell runs");
+    let [out, errors] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"));
+    assert!(errors.contains("all probes are in the kernel"), "{errors}");
+    let why = format!("is traced by process {}", gdb.pid());
+    assert!(errors.contains(&why), "{errors}");
+    assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
 }
