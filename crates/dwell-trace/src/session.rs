@@ -156,6 +156,12 @@ impl<'s> Session<'s> {
         self.engines.drops()
     }
 
+    /// Whether programs inside the process run no more, since it forbade itself system calls: theirs would end it.
+    pub fn rests(&self) -> bool {
+        let inside = self.engines.inside.as_ref();
+        inside.is_some_and(|inside| inside.borrow().rests())
+    }
+
     /// Where the programs run; [`Engine::Auto`] if they do in both.
     pub fn engine(&self) -> Engine {
         match (&self.engines.kernel, &self.engines.inside) {

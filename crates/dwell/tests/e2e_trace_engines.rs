@@ -248,3 +248,37 @@ fn what_a_debugger_has_is_traced_from_the_kernel() {
     assert!(errors.contains(&why), "{errors}");
     assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
 }
+
+/// A program that forbids itself system calls would be ended by those of probes inside it: they rest, and it is told.
+#[test]
+#[ignore = "needs root"]
+fn a_process_that_forbids_itself_system_calls_lives() {
+    const ROUNDS: u64 = 300;
+    let text = "pid$target:confined:work:entry { @[\"calls\"] = count(); }";
+    let traced = |engine: &str, way: &str| {
+        let command = format!("{} {ROUNDS} {way}", program("confined"));
+        let mut dwell = dwell(&["trace", "-q", "--engine", engine, "-n", text, "-c"]);
+        let output = dwell.arg(command).output().expect("dwell runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        let (out, errors) = (text(output.stdout), text(output.stderr));
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        assert!(
+            out.contains(&format!("before {ROUNDS}\nin all {}\n", 2 * ROUNDS)),
+            "{out}"
+        );
+        let counted = out.lines().filter(|line| line.contains("calls"));
+        (
+            table(&counted.map(str::to_owned).collect::<Vec<_>>()),
+            errors,
+        )
+    };
+    for way in ["prctl", "syscall"] {
+        let (counts, errors) = traced("process", way);
+        assert_eq!(counts["calls"], ROUNDS, "{way}");
+        assert!(errors.contains("seccomp"), "{errors}");
+        assert!(errors.contains("remedy: --engine kernel"), "{errors}");
+        let (counts, errors) = traced("kernel", way);
+        assert_eq!(counts["calls"], 2 * ROUNDS, "{way}");
+        assert!(!errors.contains("seccomp"), "{errors}");
+    }
+}

@@ -24,7 +24,12 @@ pub struct State {
     pub time: Time,
     /// What the target's threads read without asking the kernel.
     pub pages: Pages,
+    /// Not 0 once the target was about to forbid itself system calls: programs rest since.
+    pub rests: AtomicU32,
 }
+
+/// Bytes in front of the state that are the target's own, and zero in its children. Programs run while the first is not 0.
+pub const OWN_LEN: u64 = 4096;
 
 /// Records one behind the other, as often around as need be. A record is a head of 8 bytes, see [`head_of`], and
 /// its data, rounded up to 8 bytes. What has no record yet is zero.

@@ -1,6 +1,8 @@
-//! Pages that are read without asking the kernel, until the target asks it to take one away.
-use super::layout::{Pages, State, pages};
-use crate::system::{SYS_NANOSLEEP, system_call};
+//! Pages that are read without asking the kernel, until the target asks it to take one away; and the target's last
+//! system calls before it forbids itself some: the agent's own would end it.
+use super::layout::{OWN_LEN, Pages, State, pages};
+use crate::system::{SYS_NANOSLEEP, SYS_PRCTL, system_call};
+use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
 const PAGE: u64 = 4096;
@@ -11,6 +13,10 @@ const SYS_MREMAP: u64 = 25;
 const SYS_MADVISE: u64 = 28;
 const SYS_SHMAT: u64 = 30;
 const SYS_PKEY_MPROTECT: u64 = 329;
+const SYS_SECCOMP: u64 = 317;
+const PR_SET_SECCOMP: u64 = 22;
+/// Also `SECCOMP_SET_MODE_STRICT`, which is 0.
+const SECCOMP_SET_MODE_FILTER: u64 = 1;
 const PROT_READ: u64 = 1;
 const MAP_FIXED: u64 = 0x10;
 const MREMAP_FIXED: u64 = 2;
@@ -41,7 +47,7 @@ pub(super) fn known(state: &State, address: u64) -> u64 {
 }
 
 /// The target is about to make a system call, with these first arguments. If it may take away a page that is known,
-/// none is from here on.
+/// none is from here on. If it forbids system calls, no program runs from here on.
 ///
 /// # Safety
 /// `state` must be the address of a state.
@@ -63,6 +69,8 @@ pub unsafe extern "C" fn dwell_agent_script_mapping_call(
         SYS_MREMAP => (first, second),
         SYS_MADVISE if matches!(third, MADV_HWPOISON | MADV_GUARD_INSTALL) => (first, second),
         SYS_SHMAT if third & SHM_REMAP != 0 => EVERYTHING,
+        SYS_PRCTL if first == PR_SET_SECCOMP => return rest(state),
+        SYS_SECCOMP if first <= SECCOMP_SET_MODE_FILTER => return rest(state),
         _ => return 0,
     };
     let end = start.saturating_add(len).saturating_add(PAGE - 1) & !(PAGE - 1);
@@ -73,9 +81,26 @@ pub unsafe extern "C" fn dwell_agent_script_mapping_call(
         start < last && first < end
     });
     if touches && state.swap(pages::GONE, SeqCst) == pages::THERE {
-        let time = [0, GRACE];
-        // SAFETY: reads the time only.
-        unsafe { system_call(SYS_NANOSLEEP, [time.as_ptr() as u64, 0, 0, 0, 0, 0]) };
+        grace();
     }
     0
+}
+
+/// Lets no program begin any more, and those that have begun end.
+fn rest(state: *const State) -> u64 {
+    // SAFETY: by the caller's contract this is a state; the target's own part, which begins with the gate, lies before it.
+    let (gate, state) = unsafe {
+        let own = state.cast::<u8>().sub(OWN_LEN as usize);
+        (&*own.cast::<AtomicU8>(), &*state)
+    };
+    gate.store(0, SeqCst);
+    state.rests.store(1, SeqCst);
+    grace();
+    0
+}
+
+fn grace() {
+    let time = [0, GRACE];
+    // SAFETY: reads the time only.
+    unsafe { system_call(SYS_NANOSLEEP, [time.as_ptr() as u64, 0, 0, 0, 0, 0]) };
 }

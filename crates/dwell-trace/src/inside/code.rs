@@ -1,9 +1,10 @@
 //! Programs as native code.
-use super::memory::{OWN_LEN, Shape};
+use super::memory::Shape;
 use super::{Made, refuse};
 use crate::error::TraceError;
 use dwell_abi::program::operation as op;
 use dwell_agent::layout::{KEPT_LEN, Link};
+use dwell_agent::script::layout::OWN_LEN;
 use dwell_jit::{Frame, Gate, Links, Nearby, Sums, TranslateError, translate};
 use dwell_patch::process::{Placed, Programs};
 use dwell_script::codegen::Site;

@@ -7,8 +7,6 @@ use dwell_jit::{Nearby, Sums};
 use dwell_patch::process::Shared;
 use std::sync::atomic::AtomicU64;
 
-/// Bytes in front of it that are the target's own, and zero in its children: the gate.
-pub(super) const OWN_LEN: u64 = 4096;
 /// Bytes for the slots of one table, at most.
 const MOST_SLOT_BYTES: u64 = 48 << 20;
 /// Parts of the pool: that of all, and those of a thread each.

@@ -20,12 +20,13 @@ use crate::probes::At;
 use clock::TimeKeeper;
 use code::Block;
 use dwell_abi::program::{Program, Store};
+use dwell_agent::script::layout::OWN_LEN;
 use dwell_patch::Attachment;
 use dwell_patch::process::State;
 use dwell_script::codegen::{Generator, MEMORY, Site, control};
 use dwell_script::schema::{AggregationId, Row};
 use local::Local;
-use memory::{Memory, OWN_LEN, Shape};
+use memory::{Memory, Shape};
 use pages::Watch;
 pub(crate) use places::{Refused, Survey};
 use records::Reader;
@@ -235,6 +236,11 @@ impl Inside {
     /// Forgets a key of sums.
     pub(crate) fn remove(&mut self, store: u32, keys: &[Vec<u8>]) {
         self.removed.remove(&self.memory, &self.shape, store, keys);
+    }
+
+    /// Whether programs run no more, since the target was about to forbid itself system calls.
+    pub(crate) fn rests(&self) -> bool {
+        self.memory.state().rests.load(Ordering::Acquire) != 0
     }
 
     pub(crate) fn drops(&self) -> Drops {

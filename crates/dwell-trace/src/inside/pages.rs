@@ -15,6 +15,9 @@
 //!
 //! What is not seen are system calls that a program makes by an instruction of its own to take a page of its own variables
 //! away.
+//!
+//! In the same way the agent learns that the target is about to forbid itself system calls (seccomp): its own would end the
+//! target, so programs rest from then on.
 use super::Made;
 use super::code::Block;
 use super::memory::Memory;
@@ -35,8 +38,11 @@ use std::time::Duration;
 const PAGE: u64 = 4096;
 /// The agent's has the same length.
 const GRACE: Duration = Duration::from_millis(10);
-/// Functions that may take pages away, with the system calls they make: that of `syscall` is its first argument.
-const FUNCTIONS: [(&str, Option<u32>); 8] = [
+/// Functions with the system calls they make: that of `syscall` is its first argument. The first of them may forbid
+/// system calls, all but the first may take pages away.
+const FUNCTIONS: [(&str, Option<u32>); 9] = [
+    ("prctl", Some(libc::SYS_prctl as u32)),
+    ("syscall", None),
     ("munmap", Some(libc::SYS_munmap as u32)),
     ("mmap", Some(libc::SYS_mmap as u32)),
     ("mprotect", Some(libc::SYS_mprotect as u32)),
@@ -44,15 +50,17 @@ const FUNCTIONS: [(&str, Option<u32>); 8] = [
     ("mremap", Some(libc::SYS_mremap as u32)),
     ("madvise", Some(libc::SYS_madvise as u32)),
     ("shmat", Some(libc::SYS_shmat as u32)),
-    ("syscall", None),
 ];
+/// How many of them are watched where no program reads memory.
+const FORBIDDING: usize = 2;
 /// Distances of functions' arguments in `pt_regs`.
 const ARGUMENTS: [i16; 5] = [112, 104, 96, 88, 72];
 
-/// The programs that watch over pages, if others read memory.
+/// The programs that watch over pages, if others read memory, and over system calls' being forbidden.
 pub(super) struct Watch {
     /// The file with the functions.
     library: Option<String>,
+    functions: &'static [(&'static str, Option<u32>)],
     is_complete: bool,
 }
 
@@ -93,12 +101,15 @@ fn library(modules: &[Module]) -> Option<String> {
 }
 
 impl Watch {
-    /// What it takes to watch over the pages of a process; nothing where no program reads memory.
+    /// What it takes to watch over a process.
     pub(super) fn new(pid: u32, made: &[Made]) -> Watch {
         let modules = dwell_maps::modules(pid).ok();
-        let modules = modules.filter(|_| made.iter().any(reads_memory));
         Watch {
             library: modules.and_then(|all| library(&all)),
+            functions: match made.iter().any(reads_memory) {
+                true => &FUNCTIONS,
+                false => &FUNCTIONS[..FORBIDDING],
+            },
             is_complete: false,
         }
     }
@@ -110,7 +121,7 @@ impl Watch {
             program: program(*number),
             members: Vec::new(),
         };
-        let functions = self.library.iter().flat_map(|_| &FUNCTIONS);
+        let functions = self.library.iter().flat_map(|_| self.functions);
         functions.map(made).collect()
     }
 
@@ -128,16 +139,17 @@ impl Watch {
         let all = self
             .library
             .iter()
-            .flat_map(|file| std::iter::repeat(file).zip(FUNCTIONS.iter().enumerate()));
+            .flat_map(|file| std::iter::repeat(file).zip(self.functions.iter().enumerate()));
         all.map(probe).collect()
     }
 
     /// Looks which of them were patched, from this probe on.
     pub(super) fn attached(&mut self, attachment: &Attachment, first: usize) {
         let spots = attachment.spots().iter();
-        let ours: Vec<&Spot> = spots.filter(|spot| spot.probe >= first).collect();
-        // The first is of a function that every C library has; others may not be there.
-        self.is_complete = ours.iter().any(|spot| spot.probe == first)
+        let ours: Vec<&Spot> = spots.filter(|spot| spot.probe > first).collect();
+        // `munmap` is a function that every C library has; others may not be there.
+        let munmap = first + FORBIDDING;
+        self.is_complete = ours.iter().any(|spot| spot.probe == munmap)
             && ours.iter().all(|spot| spot.refusal.is_none());
     }
 

@@ -40,6 +40,8 @@ struct Printed<'c> {
     cleared: Cleared,
     output: Output,
     drops: Drops,
+    /// It was told that the process' probes rest.
+    rests: bool,
     status: Option<i32>,
 }
 
@@ -65,6 +67,7 @@ pub fn run(
         cleared: Cleared::default(),
         output,
         drops: Drops::default(),
+        rests: false,
         status: None,
     };
     session.start()?;
@@ -101,6 +104,14 @@ impl Printed<'_> {
         })?;
         self.output.flush()?;
         self.tell_drops(session, manner)?;
+        if !self.rests && session.rests() {
+            self.rests = true;
+            eprintln!(
+                "{}: the process has forbidden itself system calls (seccomp); probes inside it rest from then on\n  \
+                 remedy: --engine kernel",
+                manner.program
+            );
+        }
         failure.map_or(Ok(()), Err)
     }
 
