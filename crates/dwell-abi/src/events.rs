@@ -360,6 +360,8 @@ c_struct! {
         pub slice_min_ns: u64,
         /// How many of them a processor keeps in a tenth of a second; then only longer ones.
         pub slices_most: u64,
+        /// Time between two ticks of the kernel's, ns.
+        pub tick_ns: u64,
         /// Unread bytes in the ring that wake the recorder at once.
         pub ring_wakeup_bytes: u64,
         /// A tick is taken when a random u32 is not above this.

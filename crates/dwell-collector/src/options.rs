@@ -72,6 +72,7 @@ pub(crate) fn config(options: &Options) -> Config {
         period_ns: options.period_ns,
         slice_min_ns: options.slice_min_ns,
         slices_most: (SLICES_MOST_PER_S / 10 / machine::online_cpus().len() as u64).max(10),
+        tick_ns: machine::tick_ns(),
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),

@@ -89,6 +89,8 @@ pub struct EarlyStacks {
     /// The last one of each place it woke others from, by the kernel side's hash of it, and by the upper half of that
     /// alone, which leaves out what the others waited for.
     by_waking_place: HashMap<u64, u32>,
+    /// The last one that ended a wait of the thread, by the site and the waker's thread id.
+    by_waker: HashMap<((u64, u64), u32), u32>,
 }
 
 impl EarlyStacks {
@@ -122,6 +124,16 @@ impl EarlyStacks {
             .get(&place)
             .or_else(|| stacks.get(&upper_half(place)));
         stack.copied()
+    }
+
+    /// Takes in the number of the stack with which the thread `waker` ended a wait at `site`.
+    pub fn woken(&mut self, site: (u64, u64), waker: u32, stack: u32) {
+        bounded(&mut self.by_waker).insert((site, waker), stack);
+    }
+
+    /// The last stack with which the thread `waker` ended a wait at `site`.
+    pub fn woken_by(&self, site: (u64, u64), waker: u32) -> Option<u32> {
+        self.by_waker.get(&(site, waker)).copied()
     }
 }
 

@@ -27,12 +27,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* ---- threads ---- */
 
-/* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
-static __always_inline u64 run_delay(struct task_struct *task)
-{
-	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
-}
-
 static __always_inline u8 state_of(struct task_struct *task)
 {
 	u32 state = task->__state;
@@ -95,15 +89,12 @@ static __always_inline void end_sums(struct thread *t)
  * `clock`: that of the queue, now. */
 static __always_inline u64 runnable_part(struct thread *t, struct task_struct *task, u64 clock, u64 now)
 {
-	u64 stay = now - t->since, delay, queued, part;
+	u64 stay = now - t->since, delay, part;
 
-	if (!clock || !bpf_core_field_exists(task->sched_info)) {
+	if (!clock || !queues_are_known()) {
 		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
 	} else {
-		delay = run_delay(task);
-		queued = task->sched_info.last_queued;
-		if (queued)
-			delay += clock - queued;
+		delay = run_delay_at(task, clock);
 		part = delay - t->delay_seen;
 		t->delay_seen = delay;
 	}
@@ -358,15 +349,25 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
 	struct thread *t = thread_of(p);
+	bool closely = false;
+	struct waking w;
 	u64 now;
 
 	if (!t)
 		return 0;
-	now = window_now();
-	if (window_over(now))
-		return 0;
-	note_waker(ctx, t, p, now,
-		   now - t->since >= config.slice_min_ns || now >= t->next_cut || (t->marks & WAIT_FIRST));
+	w = who_wakes(ctx);
+	if (!w.own && is_surely_short(t)) {
+		now = t->since;
+	} else {
+		now = window_now();
+		if (window_over(now))
+			return 0;
+		closely = now - t->since >= config.slice_min_ns || now >= t->next_cut || (t->marks & WAIT_FIRST);
+	}
+	if (unlikely(closely || w.own))
+		note_waker(ctx, t, &w, p, now, closely);
+	else
+		note_in_passing(t, &w);
 	t->wake = now;
 	return 0;
 }

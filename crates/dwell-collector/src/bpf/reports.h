@@ -33,12 +33,30 @@ static __always_inline u64 stolen_until(struct ThreadRecord *r, struct thread *t
 	return t->exec_unknown || !exec || ran + TAIL_MAX_NS >= stay ? 0 : stay - ran;
 }
 
+/* How much of the stay off the processor from r->since to r->time the thread was runnable. */
+static __always_inline u64 runnable_until(struct ThreadRecord *r, struct thread *t, struct task_struct *task)
+{
+	u64 stay = r->time - r->since, woken = *(volatile u64 *)&t->wake;
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	i64 part;
+
+	if (r->state != STATE_BLOCKED)
+		return stay;
+	if (woken < r->since || woken > r->time)
+		return 0;
+	if (!queues_are_known() || !offset || !offset->compared)
+		return r->time - woken;
+	part = run_delay_at(task, r->time - offset->ns) - t->delay_seen;
+	return part < 0 ? 0 : part > stay ? stay : part;
+}
+
 static __always_inline void emit_thread(struct task_struct *task, struct thread *t, u64 now, bool ended)
 {
 	struct scratch *s;
 	struct ThreadRecord *r;
 	struct site *site;
-	u64 exec_seen;
+	u64 exec_seen, runnable;
 
 	send_noted(t, task->pid, task->tgid, ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	emit_sites(t, task->pid, now);
@@ -78,15 +96,9 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 		r->operation = site->operation;
 		r->fd_kind = site->fd_kind;
 		r->site_flags = site->flags;
-		u64 woken = t->wake;
-
-		if (r->state == STATE_BLOCKED && woken >= r->since && woken <= r->time) {
-			r->blocked += woken - r->since;
-			r->runnable += r->time - woken;
-		} else if (r->state == STATE_BLOCKED)
-			r->blocked += r->time - r->since;
-		else
-			r->runnable += r->time - r->since;
+		runnable = runnable_until(r, t, task);
+		r->runnable += runnable;
+		r->blocked += r->time - r->since - runnable;
 		if (!(task->flags & PF_KTHREAD))
 			raw_regs(r->regs, (struct pt_regs *)bpf_task_pt_regs(task));
 	}

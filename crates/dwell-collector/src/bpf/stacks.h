@@ -490,49 +490,84 @@ static __always_inline bool is_sleep(i32 nr)
 	return nr == 35 || nr == 230; /* nanosleep, clock_nanosleep */
 }
 
-/* Who wakes. With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
-static __always_inline void note_waker(void *ctx, struct thread *t, struct task_struct *wakee, u64 now, bool closely)
+/* Who wakes a thread. */
+struct waking {
+	struct task_struct *task;
+	struct pt_regs *regs; /* of its system call */
+	u64 address; /* of the task, as a number */
+	bool irq; /* rather an interrupt */
+	bool own; /* of which it has to be seen whether it is the task's own doing: it is in the midst of a system call */
+};
+
+static __always_inline struct waking who_wakes(void *ctx)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct waking w = { .task = bpf_get_current_task_btf(), .address = bpf_get_current_task() };
+
+	w.regs = (struct pt_regs *)bpf_task_pt_regs(w.task);
+	w.irq = !on_task_stack(ctx, w.task, w.address);
+	if (!(w.task->flags & PF_KTHREAD)) {
+		w.own = w.irq && (i64)w.regs->orig_ax >= 0;
+		w.irq |= (i64)w.regs->orig_ax < 0; /* one from user mode stays on the task's stack */
+	}
+	return w;
+}
+
+/* Whether a wait that ends now is neither one that is sampled nor long enough to be kept, as far as the last tick tells.
+ * When the thread was woken, the kernel's account of its run queue tells at the end of the wait. */
+static __always_inline bool is_surely_short(const struct thread *t)
+{
+	u64 tick = last_tick(), latest = tick + config.tick_ns;
+
+	return queues_are_known() && tick && tick > window.start && latest < window.end && latest < t->next_cut &&
+	       t->state == STATE_BLOCKED && !(t->marks & WAIT_FIRST) && (i64)(tick - t->since) < (i64)config.slice_min_ns;
+}
+
+static __always_inline void note_in_passing(struct thread *t, const struct waking *w)
+{
+	t->waker = w->address;
+	t->waker_tid = w->task->pid;
+	t->waker_kind = w->irq ? WAKER_IRQ : WAKER_TASK;
+	t->waker_named = false;
+}
+
+/* With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
+static __always_inline void note_waker(void *ctx, struct thread *t, struct waking *w, struct task_struct *wakee, u64 now,
+				       bool closely)
+{
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	u64 address = bpf_get_current_task(), nr = regs->orig_ax, place = 0;
-	bool irq = !on_task_stack(ctx, task, address), own = false, sampled, passed = false;
+	struct task_struct *task = w->task;
+	u64 nr = w->regs->orig_ax, place = 0;
+	bool sampled, passed = false;
 	struct thread *waker = NULL;
 	struct scratch *s = NULL;
 	struct StackRecord *r;
 	u32 n = 0;
 
-	if (irq) /* in the midst of a system call: perhaps its own doing */
-		own = (i64)nr >= 0 && !(task->flags & PF_KTHREAD);
-	else if ((i64)nr < 0) /* an interrupt from user mode */
-		irq = !(task->flags & PF_KTHREAD);
 	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
-		  (now >= t->next_cut || (t->marks & WAIT_FIRST)) && !(irq && !own && is_sleep(site->nr));
-	if (unlikely(sampled) && (!irq || own))
+		  (now >= t->next_cut || (t->marks & WAIT_FIRST)) && !(w->irq && !w->own && is_sleep(site->nr));
+	if (unlikely(sampled) && (!w->irq || w->own))
 		waker = thread_of(task);
 	if (waker) {
-		place = waking_place(regs, site);
+		place = waking_place(w->regs, site);
 		passed = passes_over(waker, place, t);
 	}
-	if (unlikely(!passed && (sampled || (closely && own))))
+	if (unlikely(!passed && (sampled || (closely && w->own))))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
 		n = kernel_stack(ctx, s);
 	/* For a short wait a look at the stack would cost too much: it is judged by what both do. */
-	if (own)
-		irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(site->nr));
-	t->waker = address;
-	t->waker_tid = task->pid;
-	t->waker_kind = irq ? WAKER_IRQ : WAKER_TASK;
-	t->waker_named = closely;
-	if (unlikely(closely))
+	if (w->own)
+		w->irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(site->nr));
+	note_in_passing(t, w);
+	if (closely) {
+		t->waker_named = true;
 		bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
+	}
 	if (passed) {
 		t->cut_wait = t->wait;
-		t->waker_place = irq ? 0 : place;
+		t->waker_place = w->irq ? 0 : place;
 	}
-	if (!unlikely(s))
+	if (!s)
 		return;
 	if (sampled) {
 		t->cut_wait = t->wait;
@@ -543,7 +578,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct task_
 		r->peer = wakee->pid;
 		r->waker_kind = t->waker_kind;
 		r->n_kernel = n;
-		if (irq || (task->flags & PF_KTHREAD))
+		if (w->irq || (task->flags & PF_KTHREAD))
 			r->end = END_NO_USER;
 		else if (!waker) /* nothing is known of who is not recorded */
 			r->end = END_NO_MAPPING;

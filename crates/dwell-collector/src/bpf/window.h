@@ -24,6 +24,7 @@ static __always_inline u64 window_now(void)
 /* What to add to a processor's scheduler clock to have CLOCK_BOOTTIME, ns. */
 struct clock_offset {
 	u64 ns;
+	u64 ticks; /* what to add to the time of all ticks to have that of the last, or somewhat more */
 	u64 compared; /* when, by the scheduler's clock; 0: never */
 };
 struct {
@@ -46,6 +47,15 @@ static __always_inline u64 queue_clock(struct task_struct *current)
 	return current->se.cfs_rq->rq->clock;
 }
 
+/* A tick is counted when it is due, or later: so the least difference is the right one, until the machine has slept. */
+static __always_inline void compare_ticks(struct clock_offset *offset, u64 now)
+{
+	u64 since_ticks = now - bpf_jiffies64() * config.tick_ns;
+
+	if (since_ticks < offset->ticks || since_ticks - offset->ticks > 2 * config.tick_ns)
+		offset->ticks = since_ticks;
+}
+
 /* The instant of a switch: when the scheduler has begun with it. That is the instant from which the kernel counts
  * too, and reading a clock once more would be half of what accounting for a switch costs. We look at it some
  * hundred ns late, and later after a preemption or out of an idle processor: there it may be the clock of the
@@ -60,7 +70,9 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 		return window_now();
 	age = clock - offset->compared;
 	if (unlikely(age >= COMPARE_NS && (sleeps || age >= STALE_NS))) {
-		ns = bpf_ktime_get_boot_ns() - clock;
+		ns = bpf_ktime_get_boot_ns();
+		compare_ticks(offset, ns);
+		ns -= clock;
 		more = age >> DRIFT_SHIFT;
 		if (offset->compared && ns - offset->ns > more && ns - offset->ns < JUMP_NS)
 			ns = offset->ns + more;
@@ -69,6 +81,38 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 		offset->compared = sleeps ? clock : clock - COMPARE_NS;
 	}
 	return in_window(clock + offset->ns);
+}
+
+/* When the last tick was, or somewhat later; 0: it cannot be known. Reading the clock takes as long as all the rest of
+ * what a waking needs, since it waits until what was loaded before is there. */
+static __always_inline u64 last_tick(void)
+{
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+
+	return offset && offset->compared ? bpf_jiffies64() * config.tick_ns + offset->ticks : 0;
+}
+
+/* Whether the kernel tells how long threads wait on run queues. */
+static __always_inline bool queues_are_known(void)
+{
+	struct task_struct *task = NULL;
+
+	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq->rq);
+}
+
+/* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
+static __always_inline u64 run_delay(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info) ? task->sched_info.run_delay : 0;
+}
+
+/* The same up to `clock`, by that of the scheduler, for a thread that waits. */
+static __always_inline u64 run_delay_at(struct task_struct *task, u64 clock)
+{
+	u64 queued = *(volatile u64 *)&task->sched_info.last_queued;
+
+	return run_delay(task) + (queued ? clock - queued : 0);
 }
 
 /* How long ago, by the clock of threads' time on processors (which stands still while the host or interrupts have the

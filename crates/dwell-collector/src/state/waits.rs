@@ -44,24 +44,31 @@ impl State {
 
     /// Who ended a wait.
     fn waker_of(&mut self, thread: u32, record: &WaitRecord) -> Waker {
-        let waker = &self.threads.get(thread).waker;
-        if waker.wait == record.wait {
-            return waker.clone();
+        let site = (record.ip, record.sp);
+        let state = self.threads.get_mut(thread);
+        if state.waker.wait == record.wait {
+            let waker = state.waker.clone();
+            if let (Some(stack), "") = (waker.stack, waker.interrupt) {
+                state.early.woken(site, record.waker_tid, stack);
+            }
+            return waker;
         }
-        if record.waker_place == 0 {
-            return Waker::default();
-        }
-        // Its stack was passed over: the last one that it had at this place stands for it. It may have ended since: the
-        // record comes when the woken thread leaves the processor.
-        let kept = self.threads.latest_of(record.waker_tid);
-        let kept = kept.and_then(|id| self.threads.get(id).early.woke(record.waker_place));
-        let stack = kept.unwrap_or_else(|| {
-            let user = UserPart::none(StackEnd::NotTaken);
-            self.join(&user, &KernelPart::none())
-        });
+        let stack = if record.waker_place != 0 {
+            // Its stack was passed over: the last one that it had at this place stands for it. It may have ended since:
+            // the record comes when the woken thread leaves the processor.
+            let kept = self.threads.latest_of(record.waker_tid);
+            let kept = kept.and_then(|id| self.threads.get(id).early.woke(record.waker_place));
+            let none = || UserPart::none(StackEnd::NotTaken);
+            Some(kept.unwrap_or_else(|| self.join(&none(), &KernelPart::none())))
+        } else if record.waker_kind == WAKER_TASK && record.flags & WAIT_SAMPLED != 0 {
+            // The wait came to its turn between its waking and the thread's run: the last one of the same waker here.
+            state.early.woken_by(site, record.waker_tid)
+        } else {
+            None
+        };
         Waker {
             wait: record.wait,
-            stack: Some(stack),
+            stack,
             interrupt: "",
         }
     }
