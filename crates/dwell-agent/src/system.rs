@@ -12,6 +12,10 @@ pub(crate) const SYS_FUTEX: u64 = 202;
 pub(crate) const SYS_CLOCK_GETTIME: u64 = 228;
 pub(crate) const SYS_TGKILL: u64 = 234;
 pub(crate) const SYS_PROCESS_VM_READV: u64 = 310;
+pub(crate) const SYS_SECCOMP: u64 = 317;
+pub(crate) const PR_SET_SECCOMP: u64 = 22;
+/// Also `SECCOMP_SET_MODE_STRICT`, which is 0.
+pub(crate) const SECCOMP_SET_MODE_FILTER: u64 = 1;
 
 /// A system call.
 ///

@@ -155,6 +155,12 @@ pub(crate) const DESTROYS: ([&str; 5], Hook) = (
     Hook::Call(dwell_agent::DESTROYS_OFFSET),
 );
 
+/// The functions by which a process forbids itself system calls, and the hook at their entry.
+pub(crate) const FORBIDS: ([&str; 2], Hook) = (
+    ["prctl", "syscall"],
+    Hook::Call(dwell_agent::FORBIDS_OFFSET),
+);
+
 /// What takes a mutex again at the end of a wait for a condition, in glibc; it has no name of its own.
 pub(crate) const RETAKE: Function = plain("pthread_cond_wait", dwell_agent::RETAKE_OFFSET);
 

@@ -245,6 +245,7 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
     let mut settings = Settings {
         pid: pid as u64,
         events: u64::from(libc != Libc::Unknown && has_steady_clock()),
+        was_confined: u64::from(is_confined(pid)),
         ..Settings::default()
     };
     match libc {
@@ -264,6 +265,17 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
         Libc::Unknown => {}
     }
     Ok(settings)
+}
+
+/// Whether a thread of a process runs under a filter of system calls, or may make next to none.
+fn is_confined(pid: i32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    threads.into_iter().flatten().flatten().any(|thread| {
+        let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+        let mut lines = status.lines();
+        let mode = lines.find_map(|line| line.strip_prefix("Seccomp:"));
+        mode.is_some_and(|mode| mode.trim() != "0")
+    })
 }
 
 /// Whether the processors' time stamp counters never stop and go at one speed, so that a time can be told

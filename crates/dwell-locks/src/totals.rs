@@ -255,7 +255,7 @@ pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
         .chain(inside)
         .chain([&settings.events, &settings.retakes])
         .chain([&settings.cancel_offset, &settings.cancel_mask])
-        .chain([&settings.cancelled]);
+        .chain([&settings.cancelled, &settings.was_confined]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -275,6 +275,7 @@ mod tests {
             cancel_offset: 18,
             cancel_mask: 19,
             cancelled: 20,
+            was_confined: 21,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

@@ -1,7 +1,7 @@
 //! What to hook in a libc.
 use crate::hooks::{
-    DESTROYS, FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MAKES, RETAKE, SPIN_LOCK, SPINS,
-    UNLOCK,
+    DESTROYS, FORBIDS, FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MAKES, RETAKE,
+    SPIN_LOCK, SPINS, UNLOCK,
 };
 use crate::inside::{retake, spin_loop};
 use crate::libc::Libc;
@@ -43,8 +43,13 @@ impl Wanted {
                 add(function.name, at, place, hook);
             }
         }
-        for (names, hook) in [MAKES, DESTROYS] {
-            for name in names {
+        let uncounted = [
+            (MAKES.0.as_slice(), MAKES.1),
+            (&DESTROYS.0, DESTROYS.1),
+            (&FORBIDS.0, FORBIDS.1),
+        ];
+        for (names, hook) in uncounted {
+            for &name in names {
                 add(name, FunctionAt::Name(name.to_owned()), Place::Entry, hook);
             }
         }
@@ -73,7 +78,7 @@ pub(crate) fn is_retake(probe: &Probe) -> bool {
 
 /// Whether what passes a hook is counted.
 pub(crate) fn is_counted(probe: &Probe) -> bool {
-    probe.hook != MAKES.1 && probe.hook != DESTROYS.1
+    ![MAKES.1, DESTROYS.1, FORBIDS.1].contains(&probe.hook)
 }
 
 /// Where a function is hooked, and how.

@@ -7,7 +7,7 @@ mod puppets;
 
 use common::*;
 use dwell_recording::Tables;
-use dwell_recording::rows::StackRow;
+use dwell_recording::rows::{LockRow, StackRow};
 use dwell_report::{LocksAnswer, Options};
 use puppets::{Puppet, assert_pristine};
 use serde_json::Value;
@@ -504,4 +504,46 @@ fn the_worst_lock_of_a_busy_memcached_is_told_while_it_serves() {
     ] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
+}
+
+/// A process that forbids itself system calls would be ended by those of the agent: there are none from then on, in
+/// threads that are met for the first time as well.
+#[test]
+#[ignore = "needs root"]
+fn a_process_that_forbids_itself_system_calls_is_counted() {
+    const ROUNDS: u64 = 321;
+    for way in ["prctl", "syscall"] {
+        let scratch = Scratch::new();
+        let recorded = launch(
+            &scratch,
+            &["--locks"],
+            "confined",
+            &[&ROUNDS.to_string(), way],
+        );
+        let taken = |lock: &LockRow| lock.acquired == 2 * ROUNDS;
+        let locks = &recorded.tables.locks;
+        assert!(locks.iter().any(taken), "{way}: {locks:?}");
+    }
+}
+
+/// The same where it had done so before.
+#[test]
+#[ignore = "needs root"]
+fn a_process_that_had_forbidden_itself_system_calls_is_counted() {
+    let mut command = std::process::Command::new(program("confined"));
+    command.args(["500", "prctl"]).stdout(Stdio::null());
+    let mut target = command.spawn().expect("it starts");
+    let status = format!("/proc/{}/status", target.id());
+    let start = Instant::now();
+    while !std::fs::read_to_string(&status).is_ok_and(|text| text.contains("Seccomp:\t2")) {
+        assert!(start.elapsed() < Duration::from_secs(20), "no filter yet");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let scratch = Scratch::new();
+    let recording = CountedRecording::start(&scratch, &[target.id() as i32]);
+    let ended = target.wait().expect("it ends");
+    let tables = recording.finish();
+    assert!(ended.success(), "{ended}");
+    let most = tables.locks.iter().map(|lock| lock.acquired).max();
+    assert!(most > Some(500), "{most:?}");
 }

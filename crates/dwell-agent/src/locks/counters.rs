@@ -163,14 +163,17 @@ fn take_block(state: &State) -> Option<usize> {
 }
 
 /// Whether libc knows this thread by its right number, and it is one of the process we were told of. A
-/// child of vfork is not: it runs on its parent's thread.
+/// child of vfork is not: it runs on its parent's thread. Where system calls may be forbidden, which would end the
+/// process, libc is believed.
 fn is_known(state: &State) -> bool {
     let settings = &state.settings;
-    let tid = gettid();
+    let has_number = settings.libc != libc::GLIBC || settings.tid_offset != 0;
+    if settings.was_confined != 0 || state.confined.load(Ordering::Relaxed) != 0 {
+        return has_number;
+    }
     let is_ours = getpid() == settings.pid;
-    let is_right = settings.libc != libc::GLIBC
-        || settings.tid_offset != 0 && tid_by_libc(settings.tid_offset) == tid;
-    is_ours && is_right
+    let is_right = settings.libc != libc::GLIBC || tid_by_libc(settings.tid_offset) == gettid();
+    has_number && is_ours && is_right
 }
 
 #[cfg(test)]

@@ -121,6 +121,8 @@ pub struct Settings {
     pub cancel_mask: u64,
     /// What they are when it is.
     pub cancelled: u64,
+    /// Whether the process had forbidden itself system calls (seccomp) before: 1, or 0.
+    pub was_confined: u64,
 }
 
 /// A lock in a thread's block.
@@ -270,6 +272,8 @@ pub struct State {
     pub held: [[AtomicU64; HELD]; BLOCKS],
     /// Where the latest wait for a condition of the thread of a block returns to.
     pub conditions: [AtomicU64; BLOCKS],
+    /// Not 0 since the process was about to forbid itself system calls.
+    pub confined: AtomicU32,
     /// What was counted.
     pub totals: Totals,
 }

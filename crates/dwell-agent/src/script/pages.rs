@@ -1,7 +1,9 @@
 //! Pages that are read without asking the kernel, until the target asks it to take one away; and the target's last
 //! system calls before it forbids itself some: the agent's own would end it.
 use super::layout::{OWN_LEN, Pages, State, pages};
-use crate::system::{SYS_NANOSLEEP, SYS_PRCTL, system_call};
+use crate::system::{
+    PR_SET_SECCOMP, SECCOMP_SET_MODE_FILTER, SYS_NANOSLEEP, SYS_PRCTL, SYS_SECCOMP, system_call,
+};
 use core::sync::atomic::AtomicU8;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 
@@ -13,10 +15,6 @@ const SYS_MREMAP: u64 = 25;
 const SYS_MADVISE: u64 = 28;
 const SYS_SHMAT: u64 = 30;
 const SYS_PKEY_MPROTECT: u64 = 329;
-const SYS_SECCOMP: u64 = 317;
-const PR_SET_SECCOMP: u64 = 22;
-/// Also `SECCOMP_SET_MODE_STRICT`, which is 0.
-const SECCOMP_SET_MODE_FILTER: u64 = 1;
 const PROT_READ: u64 = 1;
 const MAP_FIXED: u64 = 0x10;
 const MREMAP_FIXED: u64 = 2;

@@ -177,6 +177,12 @@ impl CountedRecording {
         CountedRecording { dwell, path }
     }
 
+    /// Waits until the processes have ended.
+    pub fn finish(self) -> Tables {
+        self.dwell.end();
+        load(&self.path)
+    }
+
     /// Ends it by Ctrl-C.
     pub fn interrupt(self) -> Tables {
         self.dwell.signal(libc::SIGINT);
