@@ -55,4 +55,5 @@ pub use options::{DEFAULT_PERIOD_NS, DEFAULT_RING_BYTES, DEFAULT_SLICE_MIN_NS, O
 pub use preload::find_command;
 pub use programs::{Clock, count_run_time};
 pub use recorder::{Ended, Progress, Recorder, Step};
+pub use signals::ending as ending_signals;
 pub use user_stacks::{Subprogram, UserStacks};

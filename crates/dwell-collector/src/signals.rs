@@ -2,7 +2,20 @@
 use crate::error::CollectError;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD, blocked and read from a descriptor until this is dropped.
+/// The signals that end what dwell does: SIGINT, SIGTERM, and SIGHUP unless dwell was started to outlive its terminal
+/// (nohup).
+pub fn ending() -> impl Iterator<Item = i32> {
+    // SAFETY: all zeros is a valid sigaction, and no other is set, only read.
+    let outlives = unsafe {
+        let mut now: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGHUP, std::ptr::null(), &mut now) == 0
+            && now.sa_sigaction == libc::SIG_IGN
+    };
+    let hangup = (!outlives).then_some(libc::SIGHUP);
+    [libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup)
+}
+
+/// Those of [`ending`] and SIGCHLD, blocked and read from a descriptor until this is dropped.
 pub struct Signals {
     fd: OwnedFd,
     before: libc::sigset_t,
@@ -16,7 +29,7 @@ impl Signals {
             let mut set: libc::sigset_t = std::mem::zeroed();
             let mut before: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+            for signal in ending().chain([libc::SIGCHLD]) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &set, &mut before);

@@ -2,7 +2,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-/// SIGINT, SIGTERM, SIGHUP and SIGCHLD, which are blocked from now on, also in threads that are started later.
+/// What ends dwell, and SIGCHLD; they are blocked from now on, also in threads that are started later.
 pub struct Signals(OwnedFd);
 
 impl Signals {
@@ -12,7 +12,7 @@ impl Signals {
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGCHLD] {
+            for signal in dwell_collector::ending_signals().chain([libc::SIGCHLD]) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());

@@ -7,6 +7,7 @@ use robust_support::*;
 use std::collections::HashSet;
 use std::fs;
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -108,6 +109,33 @@ fn control_c_ends_a_recording_of_others_cleanly() {
         assert_closed(&tables);
         assert!(target.is_alive());
     }
+}
+
+/// What was started by nohup goes on when its terminal hangs up.
+#[test]
+#[ignore = "needs root"]
+fn a_recorder_that_is_to_outlive_its_terminal_does() {
+    let folder = Scratch::new();
+    let target = mixed(&folder);
+    let mut command = dwell();
+    command.current_dir(folder.path());
+    command.args(["record", "-q", "-o", "x.dwell", "-p"]);
+    command.arg(target.pid().to_string());
+    // SAFETY: a system call on the process to be.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+            Ok(())
+        });
+    }
+    let mut recorder = Process::start(&mut command);
+    attached(&mut recorder);
+    recorder.signal(libc::SIGHUP);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(recorder.is_alive());
+    recorder.signal(libc::SIGTERM);
+    recorder.end().good();
+    assert!(load(folder.join("x.dwell")).meta.complete);
 }
 
 /// When the last sums of a recording were read.

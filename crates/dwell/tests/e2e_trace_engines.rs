@@ -214,20 +214,21 @@ fn places_that_cannot_be_patched_are_left_out_and_named() {
     );
 }
 
-/// The process that runs a program for another one, which was just started.
-fn started_by(parent: u32, name: &str) -> u32 {
+/// The process that runs a program: one that was just started, or a child of its.
+fn running(started: u32, name: &str) -> u32 {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
-        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
-        for child in children.expect("it runs").split_whitespace() {
-            let exe = std::fs::read_link(format!("/proc/{child}/exe"));
+        let children = std::fs::read_to_string(format!("/proc/{started}/task/{started}/children"));
+        let children = children.expect("it runs");
+        for pid in format!("{started} {children}").split_whitespace() {
+            let exe = std::fs::read_link(format!("/proc/{pid}/exe"));
             if exe.is_ok_and(|exe| exe.ends_with(name)) {
-                return child.parse().expect("a number");
+                return pid.parse().expect("a number");
             }
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{parent} has not started {name}");
+    panic!("{started} has not become or started {name}");
 }
 
 /// A process has one tracer at a time: where a debugger is that, all is in the kernel.
@@ -238,7 +239,7 @@ fn what_a_debugger_has_is_traced_from_the_kernel() {
     command.args(["-q", "-nx", "-batch", "-ex", "run", "--args"]);
     command.args([&program("places"), "1000000000", "1"]);
     let gdb = Running::start(&mut command);
-    let places = started_by(gdb.pid(), "places").to_string();
+    let places = running(gdb.pid(), "places").to_string();
     let text = "pid$target::outer:entry { @ = count(); } tick-500ms { exit(0); }";
     let output = dwell(&["trace", "-v", "-q", "-p", &places, "-n", text]).output();
     let output = output.expect("dwell runs");
@@ -247,6 +248,56 @@ fn what_a_debugger_has_is_traced_from_the_kernel() {
     let why = format!("is traced by process {}", gdb.pid());
     assert!(errors.contains(&why), "{errors}");
     assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
+}
+
+/// Memory that a process may not have is not needed in the kernel.
+#[test]
+#[ignore = "needs root"]
+fn what_may_have_no_more_memory_is_traced_from_the_kernel() {
+    let mut command = Command::new("prlimit");
+    command.args(["--as=100000000", &program("places"), "1000000000", "1"]);
+    let places = Running::start(&mut command);
+    let text = "pid$target::outer:entry { @ = count(); } tick-500ms { exit(0); }";
+    let pid = running(places.pid(), "places").to_string();
+    let output = dwell(&["trace", "-v", "-q", "-p", &pid, "-n", text]).output();
+    let output = output.expect("dwell runs");
+    let [out, errors] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"));
+    assert!(errors.contains("all probes are in the kernel"), "{errors}");
+    let why = "its limit of address space is 95 MiB, of which it uses";
+    assert!(errors.contains(why), "{errors}");
+    assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
+}
+
+/// Hung up on, a script gives the process its own code back.
+#[test]
+#[ignore = "needs root"]
+fn a_script_ends_with_its_terminal() {
+    let places = Running::start(Command::new(program("places")).args(["1000000000", "1"]));
+    let maps = || {
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", places.pid()));
+        maps.expect("it lives")
+    };
+    let text = "pid$target::outer:entry { @ = count(); }";
+    let pid = places.pid().to_string();
+    // Its threads have their stacks by then.
+    std::thread::sleep(Duration::from_millis(500));
+    let before = maps();
+    let mut traced = dwell(&["trace", "-q", "-p", &pid, "-n", text]);
+    let traced = traced.stdout(std::process::Stdio::piped()).spawn();
+    let traced = traced.expect("dwell starts");
+    let start = Instant::now();
+    while maps().lines().count() < before.lines().count() + 3 {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", maps());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    // SAFETY: a process of ours.
+    unsafe { libc::kill(traced.id() as i32, libc::SIGHUP) };
+    let output = traced.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let out = String::from_utf8(output.stdout).expect("text");
+    assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
+    assert_eq!(maps(), before);
 }
 
 /// A program that forbids itself system calls would be ended by those of probes inside it: they rest, and it is told.

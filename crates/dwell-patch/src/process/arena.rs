@@ -7,7 +7,7 @@
 //! owner, shared:     one page with the owner's word
 //! ```
 use super::attach::State;
-use super::detour::{Area, Room};
+use super::detour::{Room, Shared};
 use super::segment::Segment;
 use super::space::Mapping;
 use dwell_agent::layout::{Header, Link, PatchedWindow};
@@ -114,37 +114,31 @@ impl Layout {
 
     /// The memory of an arena at an address, whose first data is a word that tells it from any other.
     pub fn room(&self, address: u64, word: u64, segments: &Segments) -> Room {
-        let area = |from: u64, to: u64, protection: i32, sharing: i32| Area {
-            address: address + from,
-            len: to - from,
-            protection,
-            sharing,
-            segment: None,
+        let at = |from: u64, to: u64| address + from..address + to;
+        let shared = |range: Range<u64>, segment: &Option<Arc<Segment>>, is_writable| Shared {
+            range,
+            segment: segment.as_ref().map(|s| (s.id(), is_writable)),
         };
-        let attached = |area: Area, segment: &Option<Arc<Segment>>| Area {
-            segment: segment.as_ref().map(|segment| segment.id()),
-            ..area
-        };
-        let state = area(
-            self.shared,
-            self.owner,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-        );
-        // Shared, and so that only we write it.
-        let owner = area(self.owner, self.len(), libc::PROT_READ, libc::MAP_SHARED);
-        let executable = libc::PROT_READ | libc::PROT_EXEC;
-        let mut areas = vec![
-            area(0, self.code_len, executable, libc::MAP_PRIVATE),
-            attached(state, &segments.state),
-            attached(owner, &segments.owner),
+        let owner = at(self.owner, self.len());
+        let mut parts = vec![
+            shared(at(self.shared, self.owner), &segments.state, true),
+            shared(owner.clone(), &segments.owner, false),
         ];
-        areas.retain(|a| a.len > 0);
+        parts.retain(|part| !part.range.is_empty());
         Room {
             address,
             len: self.len(),
-            areas,
-            wiped: address + self.state..address + self.shared,
+            shared: parts,
+            protections: vec![
+                (at(0, self.code_len), libc::PROT_READ | libc::PROT_EXEC),
+                (
+                    at(self.code_len, self.owner),
+                    libc::PROT_READ | libc::PROT_WRITE,
+                ),
+                // So that only we write it.
+                (owner, libc::PROT_READ),
+            ],
+            wiped: at(self.state, self.shared),
             mark: (address + self.code_len, word),
         }
     }

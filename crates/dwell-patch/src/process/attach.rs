@@ -7,7 +7,9 @@ use super::restore::{Remnant, Restored, restore, restore_children, write_header}
 use super::segment::{Segment, Shared, may_open_mappings};
 use super::space::Space;
 use super::threads::Threads;
-use super::{PATIENCE_TO_PATCH, PatchError, Pause, borrow, cookie, jump, while_stopped};
+use super::{
+    PATIENCE_TO_PATCH, PatchError, Pause, borrow, cookie, jump, memory_limits, while_stopped,
+};
 use crate::Hook;
 use crate::plan::{self, HookSite, Plan, Refusal, Request, Window};
 use dwell_agent::layout::{Header, JUMP_LEN, Link, MAGIC, PatchedWindow};
@@ -441,6 +443,14 @@ impl Attachment {
         if may_open_mappings() {
             return Ok(Segments::default());
         }
+        if memory_limits::locks_all(self.space.pid) {
+            // All of a segment is used as soon as it is attached.
+            return Err(PatchError::NoMemory {
+                pid: self.space.pid,
+                len: layout.len(),
+                why: "it locks all its memory (mlockall), and what it would share with dwell too: run dwell as root".into(),
+            });
+        }
         Segments::new(layout).map_err(|error| PatchError::Io {
             what: "making memory to share".into(),
             error,
@@ -464,7 +474,7 @@ impl Attachment {
             };
             match borrow::map(&self.space, &layout.room(address, cookie(), segments)) {
                 Ok(()) => {}
-                Err(taken @ PatchError::NoMemory { .. }) => {
+                Err(taken @ PatchError::Taken(_)) => {
                     failure = Some(taken);
                     continue;
                 }

@@ -10,6 +10,7 @@
 //! The instructions stand in bytes that belong to nobody, see `slack`; `detour` writes them.
 use super::PatchError;
 use super::detour::{Call, Detour, Errand, Resumption, Room, resumed};
+use super::memory_limits;
 use super::ptrace;
 use super::slack::Slack;
 use super::space::{Space, status_field, threads};
@@ -27,6 +28,8 @@ const FINISH_LIMIT: Duration = Duration::from_secs(60);
 const SEARCH_LIMIT: Duration = Duration::from_secs(30);
 /// Longest a thread is given for its call before it is looked at.
 const PROGRESS_LIMIT: Duration = Duration::from_millis(100);
+/// How often a call may fail. What was in its way may be gone the next time.
+const CALLS: u32 = 3;
 /// Between two looks at a borrowed thread, at first.
 const HEAD_START: Duration = Duration::from_micros(30);
 
@@ -51,6 +54,7 @@ fn send(
     }
     let begin = Instant::now();
     let mut why = "none stopped";
+    let mut refused = 0;
     let mut limit = STOP_LIMIT;
     while begin.elapsed() < SEARCH_LIMIT {
         for tid in threads(pid)? {
@@ -60,7 +64,13 @@ fn send(
             };
             match in_tracer(attempt)? {
                 Ok(()) => return Ok(()),
-                Err(reason) => why = reason,
+                Err(Failure::Thread(reason)) => why = reason,
+                Err(Failure::Call) => {
+                    refused += 1;
+                    if refused == CALLS {
+                        return Err(PatchError::CallRefused(pid));
+                    }
+                }
             }
         }
         limit = (limit * 2).min(LONGEST_STOP_LIMIT);
@@ -76,9 +86,9 @@ fn try_thread(
     errand: &Errand,
     slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
-) -> Result<Result<(), &'static str>, PatchError> {
+) -> Result<Result<(), Failure>, PatchError> {
     let Some(mut stopped) = stopped else {
-        return Ok(Err("it did not stop"));
+        return Ok(Err(Failure::Thread("it did not stop")));
     };
     let outcome = borrow(space, &mut stopped, errand, slack, done);
     stopped.release();
@@ -91,25 +101,25 @@ fn borrow(
     errand: &Errand,
     slack: &Slack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
-) -> Result<Result<(), &'static str>, PatchError> {
+) -> Result<Result<(), Failure>, PatchError> {
     let tid = stopped.held()[0].tid;
     if ptrace::status(tid).ok() != Some(ptrace::Status::Stopped) {
-        return Ok(Err("it is about to handle a signal"));
+        return Ok(Err(Failure::Thread("it is about to handle a signal")));
     }
     let Ok(registers) = ptrace::registers(tid) else {
-        return Ok(Err("it is ending"));
+        return Ok(Err(Failure::Thread("it is ending")));
     };
     if registers.cs != 0x33 {
-        return Ok(Err("it runs 32-bit code"));
+        return Ok(Err(Failure::Thread("it runs 32-bit code")));
     }
     if in_restartable_sequence(space, tid, registers.rip) {
-        return Ok(Err("it is in a restartable sequence"));
+        return Ok(Err(Failure::Thread("it is in a restartable sequence")));
     }
     if has_seccomp(space.pid, tid) && ptrace::suspend_seccomp(tid).is_err() {
         return Err(PatchError::Seccomp(space.pid));
     }
     let Ok(mask) = ptrace::signal_mask(tid) else {
-        return Ok(Err("it is ending"));
+        return Ok(Err(Failure::Thread("it is ending")));
     };
     let detour = Detour::new(errand, &Resumption::of(&registers), mask, slack.start);
     space.write(slack.start, &detour.code)?;
@@ -124,7 +134,11 @@ fn borrow(
         from: slack.start + detour.unmasked as u64,
         registers: resumed(&registers),
     };
-    if masked && !finish(stopped, slack, &way_back, done)? {
+    let end = match masked {
+        true => finish(stopped, slack, &way_back, done)?,
+        false => End::Gone,
+    };
+    if end == End::Inside {
         // The thread will pass through the instructions yet: they stay.
         return Err(PatchError::NoThread {
             pid: space.pid,
@@ -132,10 +146,31 @@ fn borrow(
         });
     }
     slack.restore(space)?;
-    match done()? {
-        true => Ok(Ok(())),
-        false => Ok(Err("it ended, or the call failed")),
+    match (done()?, end) {
+        (true, _) => Ok(Ok(())),
+        (false, End::Back) => Ok(Err(Failure::Call)),
+        (false, _) => Ok(Err(Failure::Thread("it ended"))),
     }
+}
+
+/// Where a thread is that was borrowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// Where it was before, having run the instructions.
+    Back,
+    /// It has ended, or never came to run them.
+    Gone,
+    /// Still in the instructions.
+    Inside,
+}
+
+/// Why an attempt with one thread came to nothing.
+#[derive(Clone, Copy, Debug)]
+enum Failure {
+    /// It was not suited, and another may be.
+    Thread(&'static str),
+    /// The kernel refused the call, as it would another thread's.
+    Call,
 }
 
 /// How a thread gets on once its signals come through again.
@@ -147,20 +182,20 @@ struct WayBack {
 }
 
 /// Lets a redirected thread run until it has left the instructions, or has ended; it is stopped again
-/// then. False when it is still in them.
+/// then.
 fn finish(
     stopped: &mut Threads,
     slack: &Slack,
     way_back: &WayBack,
     done: &(impl Fn() -> Result<bool, PatchError> + Sync),
-) -> Result<bool, PatchError> {
+) -> Result<End, PatchError> {
     let begin = Instant::now();
     let tid = stopped.held()[0].tid;
     // Signals are masked, but for one that stops the process.
     let mut owed = 0;
     while begin.elapsed() < FINISH_LIMIT {
         if ptrace::resume(tid, 0).is_err() {
-            return Ok(true);
+            return Ok(End::Gone);
         }
         // Asked to stop although it has stopped by itself, as a thread of a stopped process does at
         // once, it would stop again before its next instruction, and so for ever.
@@ -168,17 +203,17 @@ fn finish(
             let _ = ptrace::interrupt(tid);
         }
         let signal = match next_stop(tid, begin) {
-            Ok(ptrace::Status::Running) => return Ok(false),
+            Ok(ptrace::Status::Running) => return Ok(End::Inside),
             Ok(ptrace::Status::Signal(signal)) => signal,
-            Ok(ptrace::Status::Ended) | Err(_) => return Ok(true),
+            Ok(ptrace::Status::Ended) | Err(_) => return Ok(End::Gone),
             Ok(_) => 0,
         };
         let Ok(registers) = ptrace::registers(tid) else {
-            return Ok(true);
+            return Ok(End::Gone);
         };
         if !slack.range().contains(&registers.rip) {
             stopped.owe_signal(if signal == 0 { owed } else { signal });
-            return Ok(true);
+            return Ok(End::Back);
         }
         if signal == 0 {
             continue;
@@ -189,10 +224,10 @@ fn finish(
         if registers.rip >= way_back.from && ptrace::set_registers(tid, &way_back.registers).is_ok()
         {
             stopped.owe_signal(owed);
-            return Ok(true);
+            return Ok(End::Back);
         }
     }
-    Ok(false)
+    Ok(End::Inside)
 }
 
 /// What a borrowed thread does.
@@ -254,8 +289,8 @@ fn in_restartable_sequence(space: &Space, tid: i32, pc: u64) -> bool {
     pc.wrapping_sub(start) < length
 }
 
-/// Maps memory for an arena: all of it, or none. Fails with [`PatchError::NoMemory`] when something else is
-/// there by then.
+/// Maps memory for an arena: all of it, or none. Fails with [`PatchError::Taken`] when something else is there by
+/// then.
 pub(super) fn map(space: &Space, room: &Room) -> Result<(), PatchError> {
     let range = room.range();
     let done = || {
@@ -268,14 +303,22 @@ pub(super) fn map(space: &Space, room: &Room) -> Result<(), PatchError> {
             .iter()
             .any(|m| m.start < range.end && range.start < m.end);
         match is_taken {
-            true => Err(PatchError::NoMemory {
-                pid: space.pid,
-                len: range.end - range.start,
-            }),
+            true => Err(PatchError::Taken(space.pid)),
             false => Ok(false),
         }
     };
-    send(space, &Errand::Map(room), done)
+    match send(space, &Errand::Map(room), done) {
+        Err(PatchError::CallRefused(pid)) => Err(PatchError::NoMemory {
+            pid,
+            len: room.len,
+            why: memory_limits::why(
+                pid,
+                room.len,
+                room.shared.iter().any(|s| s.segment.is_some()),
+            ),
+        }),
+        outcome => outcome,
+    }
 }
 
 /// Unmaps a range that has `value` at `mark`, which tells it from what the process may map there as soon as

@@ -15,9 +15,14 @@ pub(super) struct Call {
 
 impl Call {
     pub fn unmap(address: u64, len: u64) -> Call {
+        Call::of_range(libc::SYS_munmap, address..address + len, 0)
+    }
+
+    fn of_range(number: i64, range: Range<u64>, third: i32) -> Call {
+        let len = range.end - range.start;
         Call {
-            number: libc::SYS_munmap,
-            arguments: [address, len, 0, 0, 0, 0],
+            number,
+            arguments: [range.start, len, third as u64, 0, 0, 0],
         }
     }
 }
@@ -34,27 +39,24 @@ pub(super) enum Errand<'r> {
 /// Memory to be mapped: a range, taken as a whole first, so that nothing else can come into it.
 #[derive(Clone, Debug)]
 pub(super) struct Room {
-    /// Private and writable, unless an area says otherwise.
     pub address: u64,
     pub len: u64,
-    pub areas: Vec<Area>,
+    /// What of it is shared with us; all else is private.
+    pub shared: Vec<Shared>,
+    /// Who may do what where (`PROT_READ` and others).
+    pub protections: Vec<(Range<u64>, i32)>,
     /// What children that the process forks find zeroed.
     pub wiped: Range<u64>,
     /// Where in it the thread leaves which word when all of it is there.
     pub mark: (u64, u64),
 }
 
-/// A part of it that is to be something else.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Area {
-    pub address: u64,
-    pub len: u64,
-    /// `PROT_READ` and others.
-    pub protection: i32,
-    /// `MAP_PRIVATE` or `MAP_SHARED`.
-    pub sharing: i32,
-    /// The System V segment that it is, if it is one.
-    pub segment: Option<i32>,
+/// A part of it that is shared.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    pub range: Range<u64>,
+    /// The System V segment that it is, if it is one, and whether the process may write to it.
+    pub segment: Option<(i32, bool)>,
 }
 
 impl Room {
@@ -64,59 +66,58 @@ impl Room {
 
     /// Takes the range, unless something is there.
     fn take(&self) -> Call {
-        let whole = Area {
-            address: self.address,
-            len: self.len,
-            protection: libc::PROT_READ | libc::PROT_WRITE,
-            sharing: libc::MAP_PRIVATE,
-            segment: None,
-        };
-        whole.call(libc::MAP_FIXED_NOREPLACE | libc::MAP_NORESERVE)
+        map(&self.range(), libc::MAP_PRIVATE | libc::MAP_FIXED_NOREPLACE)
     }
 
     /// Makes of it what it is to be; each call with what it answers if all is well.
+    ///
+    /// A process may have all that it maps locked in memory (mlockall), which would use it at once. So nobody may touch
+    /// anything until it is said not to be locked.
     fn make(&self) -> Vec<(Call, u64)> {
-        let map = |area: &Area| (area.call(libc::MAP_FIXED), area.address);
-        let mut calls: Vec<_> = self.areas.iter().map(map).collect();
+        let share = |s: &Shared| (s.map(), s.range.start);
+        let mut calls: Vec<_> = self.shared.iter().map(share).collect();
+        let mut add = |call: Call| calls.push((call, 0));
+        add(Call::of_range(libc::SYS_munlock, self.range(), 0));
+        for (range, protection) in &self.protections {
+            add(Call::of_range(
+                libc::SYS_mprotect,
+                range.clone(),
+                *protection,
+            ));
+        }
         if !self.wiped.is_empty() {
-            let len = self.wiped.end - self.wiped.start;
-            let advice = libc::MADV_WIPEONFORK as u64;
-            let wipe = Call {
-                number: libc::SYS_madvise,
-                arguments: [self.wiped.start, len, advice, 0, 0, 0],
-            };
-            calls.push((wipe, 0));
+            add(Call::of_range(
+                libc::SYS_madvise,
+                self.wiped.clone(),
+                libc::MADV_WIPEONFORK,
+            ));
         }
         calls
     }
 }
 
-impl Area {
-    fn call(&self, how: i32) -> Call {
-        if let Some(id) = self.segment {
-            let is_writable = self.protection & libc::PROT_WRITE != 0;
-            let access = if is_writable { 0 } else { libc::SHM_RDONLY };
-            let flags = (libc::SHM_REMAP | access) as u64;
-            return Call {
-                number: libc::SYS_shmat,
-                arguments: [id as u64, self.address, flags, 0, 0, 0],
-            };
-        }
-        // What is never touched shall not count as used.
-        let flags = self.sharing | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
-        let arguments = [
-            self.address,
-            self.len,
-            self.protection as u64,
-            flags as u64,
-            u64::MAX,
-            0,
-        ];
+impl Shared {
+    fn map(&self) -> Call {
+        let Some((id, is_writable)) = self.segment else {
+            return map(&self.range, libc::MAP_SHARED | libc::MAP_FIXED);
+        };
+        let access = if is_writable { 0 } else { libc::SHM_RDONLY };
+        let flags = (libc::SHM_REMAP | access) as u64;
         Call {
-            number: libc::SYS_mmap,
-            arguments,
+            number: libc::SYS_shmat,
+            arguments: [id as u64, self.range.start, flags, 0, 0, 0],
         }
     }
+}
+
+/// Maps a range that nobody may touch yet.
+fn map(range: &Range<u64>, how: i32) -> Call {
+    // What is never touched shall not count as used.
+    let flags = how | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let mut call = Call::of_range(libc::SYS_mmap, range.clone(), libc::PROT_NONE);
+    call.arguments[3] = flags as u64;
+    call.arguments[4] = u64::MAX;
+    call
 }
 
 /// Numbers of the registers in instructions.

@@ -63,15 +63,23 @@ pub enum PatchError {
         /// What was the matter with the last one.
         why: &'static str,
     },
-    /// The process could not map memory.
+    /// The kernel refused the process a system call that it made for us.
+    #[error("the kernel refused process {0} a system call that it made for dwell")]
+    CallRefused(i32),
+    /// Wherever there was room in the process, it mapped something first, again and again.
     #[error(
-        "process {pid} could not map {len} bytes (an address space limit, or another mapping came first)"
+        "process {0} maps memory all the time, and came first wherever dwell needed it: try again"
     )]
+    Taken(i32),
+    /// The process may not map memory.
+    #[error("process {pid} may not map {} MiB more: {why}", .len.div_ceil(1 << 20))]
     NoMemory {
         /// The process.
         pid: i32,
-        /// How many.
+        /// How many bytes.
         len: u64,
+        /// Why, and what can be done.
+        why: String,
     },
     /// A file of the process cannot be read as ELF.
     #[error("{path}: {error}")]

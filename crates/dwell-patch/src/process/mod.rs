@@ -11,6 +11,7 @@ mod detour;
 mod entry;
 mod entry_nap;
 mod error;
+mod memory_limits;
 mod modules;
 mod owner;
 mod ptrace;

@@ -247,7 +247,7 @@ fn error_message(session: &Session<'_>, header: &RecordHeader, data: &[u8]) -> S
 
 fn take_signals() {
     INTERRUPTED.store(false, Ordering::Relaxed);
-    for signal in [libc::SIGINT, libc::SIGTERM] {
+    for signal in dwell_collector::ending_signals() {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, interrupted as *const () as libc::sighandler_t) };
     }

@@ -11,6 +11,7 @@ pub use stolen::*;
 use dwell_recording::{Recording, Tables};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -97,13 +98,21 @@ pub fn installed(name: &str) -> bool {
     there
 }
 
-/// The program under test, with nothing on its standard input and no say from our environment.
+/// The program under test, with nothing on its standard input and no say from our environment, also when that is to
+/// outlive its terminal (nohup).
 pub fn bare_dwell() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
     for name in ["COLUMNS", "NO_COLOR", "DEBUGINFOD_URLS", "DWELL_DEBUG_BPF"] {
         command.env_remove(name);
     }
     command.stdin(Stdio::null());
+    // SAFETY: a system call on the process to be.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
+            Ok(())
+        });
+    }
     command
 }
 
