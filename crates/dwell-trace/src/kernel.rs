@@ -2,11 +2,13 @@
 use crate::enabled::{Enabled, Group};
 use crate::error::TraceError;
 use crate::inside::Made;
+use crate::kernel_types::Account;
 use crate::links::{Link, Places};
 use crate::maps::{Drops, Maps};
 use crate::probes::{At, Code, Probe};
 use crate::programs::Loaded;
 use crate::ring::Ring;
+use crate::thread_time;
 use dwell_abi::program::Store;
 use dwell_collector::{UserStacks, online_cpus};
 use dwell_maps::Mapping;
@@ -42,7 +44,8 @@ impl Kernel {
     ) -> Result<Kernel, TraceError> {
         let stacks = crate::stacks::load(made, script)?;
         let user_stack = stacks.as_ref().map(UserStacks::subprogram);
-        let maps = Maps::create(stores, buffer)?;
+        let with_times = made.iter().any(|(_, m)| thread_time::is_asked(&m.program));
+        let maps = Maps::create(stores, buffer, with_times)?;
         maps.write(MEMORY, memory)?;
         let mut programs = Vec::new();
         for (group, made) in made {
@@ -71,6 +74,12 @@ impl Kernel {
 
     /// Puts the programs to their probes.
     pub(crate) fn attach(&mut self, probes: &Enabled) -> Result<(), TraceError> {
+        // First: a thread that asks is looked after from then on.
+        if let Some(table) = self.maps.thread_times() {
+            let program = thread_time::keeping(table, &Account::find()?);
+            let loaded = Loaded::load(Site::Tracepoint, &program, &self.maps, None, "vtimestamp")?;
+            self.links.push(Link::tracepoint(&loaded, "sched_switch")?);
+        }
         for (site, numbers, program) in &self.programs {
             let members: Vec<(u32, &Probe)> = numbers
                 .iter()

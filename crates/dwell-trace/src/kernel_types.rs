@@ -5,12 +5,38 @@ use libbpf_rs::btf::types::Struct;
 
 /// Where a `task_struct` has the thread's pointer to its thread-local memory, bytes from its start.
 pub(crate) fn thread_pointer_offset() -> Result<u64, TraceError> {
+    offset("the thread pointer", |types| {
+        let thread = member(types, "task_struct", "thread")?;
+        Some(thread + member(types, "thread_struct", "fsbase")?)
+    })
+}
+
+/// Where a `task_struct` has what the scheduler counts, bytes from its start.
+pub(crate) struct Account {
+    /// The thread's number.
+    pub(crate) number: u64,
+    /// How long it has run until it was last switched or a timer ticked, ns.
+    pub(crate) run_time: u64,
+}
+
+impl Account {
+    pub(crate) fn find() -> Result<Account, TraceError> {
+        Ok(Account {
+            number: offset("a thread's number", |types| {
+                member(types, "task_struct", "pid")
+            })?,
+            run_time: offset("a thread's run time", |types| {
+                let entity = member(types, "task_struct", "se")?;
+                Some(entity + member(types, "sched_entity", "sum_exec_runtime")?)
+            })?,
+        })
+    }
+}
+
+fn offset(what: &str, bits: impl FnOnce(&Btf<'_>) -> Option<u32>) -> Result<u64, TraceError> {
     let types = Btf::from_vmlinux().map_err(TraceError::bpf("reading the kernel's types"))?;
-    let bits = member(&types, "task_struct", "thread")
-        .zip(member(&types, "thread_struct", "fsbase"))
-        .map(|(thread, base)| thread + base);
-    let bits = bits.ok_or_else(|| TraceError::Kernel {
-        doing: "looking for the thread pointer in the kernel's types".into(),
+    let bits = bits(&types).ok_or_else(|| TraceError::Kernel {
+        doing: format!("looking for {what} in the kernel's types"),
         error: std::io::ErrorKind::NotFound.into(),
     })?;
     Ok(u64::from(bits / 8))

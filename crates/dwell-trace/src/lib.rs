@@ -20,6 +20,7 @@ mod ring;
 mod session;
 mod split;
 mod stacks;
+mod thread_time;
 
 pub use error::TraceError;
 pub use maps::Drops;

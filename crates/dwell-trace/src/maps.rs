@@ -1,5 +1,6 @@
 //! The maps of the kernel that a script's stores become.
 use crate::error::TraceError;
+use crate::thread_time;
 use dwell_abi::program::Store;
 use dwell_script::codegen::{MEMORY, control};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
@@ -7,7 +8,11 @@ use libbpf_sys::bpf_map_create_opts;
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Maps, by store.
-pub(crate) struct Maps(Vec<MapHandle>);
+pub(crate) struct Maps {
+    maps: Vec<MapHandle>,
+    /// The store of threads' times, if there is one.
+    thread_times: Option<u32>,
+}
 
 /// What found no room, since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,20 +61,33 @@ impl Drops {
 }
 
 impl Maps {
-    pub(crate) fn create(stores: &[Store], ring_bytes: u32) -> Result<Maps, TraceError> {
-        stores
+    /// Maps for a script's stores, and one for the times of threads if it asks for them.
+    pub(crate) fn create(
+        stores: &[Store],
+        ring_bytes: u32,
+        with_times: bool,
+    ) -> Result<Maps, TraceError> {
+        let all = stores
             .iter()
-            .map(|store| create(*store, ring_bytes))
-            .collect::<Result<_, _>>()
-            .map(Maps)
+            .chain(with_times.then_some(&thread_time::TABLE));
+        let maps = all.map(|store| create(*store, ring_bytes));
+        Ok(Maps {
+            maps: maps.collect::<Result<_, _>>()?,
+            thread_times: with_times.then_some(stores.len() as u32),
+        })
     }
 
     pub(crate) fn map(&self, store: u32) -> &MapHandle {
-        &self.0[store as usize]
+        &self.maps[store as usize]
+    }
+
+    /// The store of threads' times.
+    pub(crate) fn thread_times(&self) -> Option<u32> {
+        self.thread_times
     }
 
     pub(crate) fn descriptor(&self, store: i32) -> Option<i32> {
-        let map = self.0.get(usize::try_from(store).ok()?)?;
+        let map = self.maps.get(usize::try_from(store).ok()?)?;
         Some(map.as_fd().as_raw_fd())
     }
 

@@ -1,6 +1,7 @@
 //! Programs into the kernel.
 use crate::error::TraceError;
 use crate::maps::Maps;
+use crate::thread_time;
 use dwell_abi::program::instruction::{CALL, LOAD_64, STORE, STORE_ADDRESS};
 use dwell_abi::program::{Instruction, Program, operation as op};
 use dwell_collector::Subprogram;
@@ -48,7 +49,16 @@ impl Loaded {
         probe: &str,
     ) -> Result<Loaded, TraceError> {
         refuse_inside(&program.code)?;
-        let image = Image::link(program, maps, user_stack);
+        let expanded = match maps.thread_times() {
+            Some(table) => thread_time::expand(&program.code, table),
+            None => Some(program.code.clone()),
+        };
+        let code = expanded.ok_or_else(|| TraceError::Kernel {
+            doing: format!("making a program for {probe}"),
+            error: io::Error::from_raw_os_error(libc::E2BIG),
+        })?;
+        let user_stack = user_stack.filter(|_| takes_user_stacks(program));
+        let image = Image::link(&code, maps, user_stack);
         match load(site, &image, &mut []) {
             Err(error)
                 if matches!(
@@ -135,7 +145,6 @@ fn load(site: Site, image: &Image, log: &mut [u8]) -> io::Result<Loaded> {
 fn refuse_inside(code: &[Instruction]) -> Result<(), TraceError> {
     let calls = code.iter().filter(|i| i.opcode == CALL);
     let mut what = calls.filter_map(|i| match i.imm as u32 {
-        op::THREAD_TIME => Some("vtimestamp: it does not tell programs how long a thread has run"),
         op::SPEND_TIME => Some("chill(): programs there may not loop for long"),
         _ => None,
     });
@@ -162,13 +171,13 @@ struct Image {
 }
 
 impl Image {
-    fn link(program: &Program, maps: &Maps, user_stack: Option<&Subprogram>) -> Image {
-        let mut code = encode(&program.code, maps);
+    fn link(code: &[Instruction], maps: &Maps, user_stack: Option<&Subprogram>) -> Image {
+        let mut code = encode(code, maps);
         let function = |(at, kind)| bpf_func_info {
             insn_off: at,
             type_id: kind,
         };
-        let Some(user_stack) = user_stack.filter(|_| takes_user_stacks(program)) else {
+        let Some(user_stack) = user_stack else {
             return Image {
                 code,
                 functions: Vec::new(),

@@ -333,3 +333,73 @@ fn a_process_that_forbids_itself_system_calls_lives() {
         assert!(!errors.contains("seccomp"), "{errors}");
     }
 }
+
+/// A thread's number, what `vtimestamp` was, and how long the thread had run by its own clock.
+fn thread_times(engine: &str, threads: u32) -> BTreeMap<u64, Vec<(u64, u64)>> {
+    let text = "pid$target:cputime:mark:entry { printf(\"%d %d %d\\n\", tid, vtimestamp, arg0); }";
+    let command = format!("{} 300 {threads}", program("cputime"));
+    let mut dwell = dwell(&["trace", "-q", "--engine", engine, "-n", text, "-c"]);
+    let output = dwell.arg(command).output().expect("dwell runs");
+    let [out, errors] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"));
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let mut times: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+    for line in out.lines().filter(|line| !line.is_empty()) {
+        let words: Vec<u64> = line
+            .split(' ')
+            .map(|word| word.parse().expect("a number"))
+            .collect();
+        times
+            .entry(words[0])
+            .or_default()
+            .push((words[1], words[2]));
+    }
+    assert_eq!(times.len() as u32, threads, "{errors}");
+    assert!(times.values().all(|of| of.len() == 300), "{errors}");
+    times
+}
+
+/// What a thread has run, while it sleeps and while others have its processor, is what its own clock says.
+#[test]
+#[ignore = "needs root"]
+fn the_time_of_a_thread_is_its_own_in_both_engines() {
+    /// From reading its clock to the probe, and what the host of a virtual machine takes, which one may count.
+    const NEAR_NS: u64 = 20_000;
+    for engine in ["kernel", "process"] {
+        for (tid, times) in thread_times(engine, 3) {
+            let mut off: Vec<u64> = Vec::new();
+            for pair in times.windows(2) {
+                let [(before, truth_before), (after, truth)] = [pair[0], pair[1]];
+                assert!(after > before, "{engine}: {tid}: {after} after {before}");
+                off.push((after - before).abs_diff(truth - truth_before));
+            }
+            off.sort_unstable();
+            let (median, most) = (off[off.len() / 2], off[off.len() * 9 / 10]);
+            println!("{engine}: {tid}: off by {median} ns, nine in ten by {most} at most");
+            assert!(median < NEAR_NS / 4 && most < NEAR_NS, "{engine}: {off:?}");
+            let (first, last) = (times[0], times[times.len() - 1]);
+            let ran = last.1 - first.1;
+            let all = (last.0 - first.0).abs_diff(ran);
+            assert!(all < ran / 100, "{engine}: {tid}: {all} of {ran}");
+        }
+    }
+}
+
+/// In a system call that sleeps, next to none of a thread's time passes.
+#[test]
+#[ignore = "needs root"]
+fn a_system_call_that_sleeps_takes_no_time_of_its_thread() {
+    let text = "syscall::clock_nanosleep:entry /pid == $target/ { self->ran = vtimestamp; self->at = timestamp; }
+        syscall::clock_nanosleep:return /self->at/ { @[\"ran\"] = sum(vtimestamp - self->ran);
+            @[\"passed\"] = sum(timestamp - self->at); @[\"calls\"] = sum(1); }";
+    let command = format!("{} 300 2", program("cputime"));
+    let mut dwell = dwell(&["trace", "-q", "-n", text, "-c"]);
+    let output = dwell.arg(command).output().expect("dwell runs");
+    let [out, errors] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"));
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let lines = out.lines().filter(|line| !line.trim().is_empty());
+    let sums = table(&lines.map(str::to_owned).collect::<Vec<_>>());
+    let calls = sums["calls"];
+    assert_eq!(calls, 200, "{sums:?}");
+    assert!(sums["passed"] > calls * 1_000_000, "{sums:?}");
+    assert!(sums["ran"] < calls * 50_000, "{sums:?}");
+}

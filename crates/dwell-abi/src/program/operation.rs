@@ -58,10 +58,15 @@ pub const USER_STACK: u32 = 1 << 15;
 /// Of a program's stack, in bytes, what is left beside that of [`USER_STACK`].
 pub const USER_STACK_ROOM: u32 = 192;
 
+/// `()` → ns that the thread has run, counted from no certain time. No helper function does it: who loads a program
+/// into the kernel puts instructions in its place, which may use [`THREAD_TIME_ROOM`] bytes of the stack from where the
+/// call's `offset` says.
+pub const THREAD_TIME: u32 = (1 << 15) + 1;
+/// Bytes.
+pub const THREAD_TIME_ROOM: u32 = 40;
+
 /// From here on, operations that only programs inside a process have.
 pub const INSIDE: u32 = 1 << 16;
-/// `()` → ns that the thread has run.
-pub const THREAD_TIME: u32 = INSIDE;
 /// `(ns)` → 0: spends so much time, half a second at most.
 pub const SPEND_TIME: u32 = INSIDE + 1;
 /// `(number, four arguments)` → 0: the target is about to make that system call, which may take memory away.

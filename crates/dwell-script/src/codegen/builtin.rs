@@ -6,6 +6,7 @@ use super::program::Maker;
 use super::site::{Site, registers};
 use crate::span::Span;
 use crate::typed::Builtin;
+use dwell_abi::program::Instruction;
 use dwell_abi::program::instruction::{Alu, Jump};
 use dwell_abi::program::operation as op;
 
@@ -55,7 +56,7 @@ impl Maker<'_, '_> {
             Builtin::UserStackDepth | Builtin::StackDepth => {
                 self.depth(builtin == Builtin::UserStackDepth)?;
             }
-            Builtin::Vtimestamp => self.code.call(op::THREAD_TIME),
+            Builtin::Vtimestamp => self.thread_time()?,
             Builtin::Execname
             | Builtin::ProbeFunction
             | Builtin::ProbeModule
@@ -78,6 +79,17 @@ impl Maker<'_, '_> {
         self.code.call(op::MONOTONIC_TIME);
         self.store_word(at, 0);
         self.code.place(known);
+    }
+
+    fn thread_time(&mut self) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let room = self.frame.room(op::THREAD_TIME_ROOM)?;
+        self.code.emit(Instruction {
+            offset: room,
+            ..Instruction::call(op::THREAD_TIME)
+        });
+        self.frame.release(mark);
+        Ok(())
     }
 
     /// The error of the system call that returns; else 0.

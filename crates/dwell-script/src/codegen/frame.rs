@@ -74,6 +74,14 @@ impl Frame {
         self.on_stack(8)
     }
 
+    /// So many bytes of the stack, from register 10.
+    pub(super) fn room(&mut self, size: u32) -> Result<i16, CodeError> {
+        match self.on_stack(size)? {
+            Location::Stack(at) => i16::try_from(at).map_err(|_| CodeError::TooDeep),
+            _ => Err(CodeError::TooDeep),
+        }
+    }
+
     /// Memory of any size, aligned to 8.
     pub(super) fn buffer(&mut self, size: u32) -> Result<Location, CodeError> {
         let size = size.next_multiple_of(8);
