@@ -23,10 +23,13 @@ pub fn reason(nr: i32, fd_kind: u8, flags: u8) -> &'static str {
     if flags & SITE_KTHREAD != 0 {
         return if iowait { reason::IO } else { reason::OTHER };
     }
-    let Some(call) = usize::try_from(nr).ok().and_then(Sysno::new) else {
+    let Ok(number) = usize::try_from(nr) else {
         // Outside system calls a thread sleeps in a page fault: for storage, for memory, for the lock
         // of its address space, or (interruptibly) for who handles it with userfaultfd.
         return reason::FAULT;
+    };
+    let Some(call) = Sysno::new(number) else {
+        return if iowait { reason::IO } else { reason::OTHER };
     };
     match of_call(call, fd_kind) {
         // These sleep so that signals reach them. What does not has touched a page on its way and waits for it, or

@@ -35,6 +35,35 @@ fn threads_of(tables: &Tables, pid: u32) -> Vec<&dwell_recording::rows::ThreadRo
         .collect()
 }
 
+/// System calls of 32-bit code have other numbers and other registers: 162 is nanosleep there, and sync elsewhere.
+#[test]
+#[ignore = "needs root"]
+fn a_program_of_32_bits_waits_for_what_it_does() {
+    let folder = Scratch::new();
+    let bits32 = program("bits32");
+    let ran = recorder(&folder, &["-q", "--", &bits32]).end().good();
+    assert_eq!(ran.code(), 0);
+    let tables = load(folder.join("x.dwell"));
+    assert_closed(&tables);
+    let mut waits: Vec<(&str, &str, bool, bool)> = Vec::new();
+    for site in &tables.sites {
+        // It may lose its processor, or wait for a page, anywhere; its file is read.
+        if !["", "fault", "io"].contains(&&*site.reason) {
+            waits.push((&site.reason, &site.syscall, site.timed, site.shared));
+        }
+    }
+    waits.sort_unstable();
+    waits.dedup();
+    let expected = [
+        ("child", "wait4", false, false),
+        ("lock", "futex", true, false),
+        ("pipe", "read", false, false),
+        ("poll", "poll", false, false),
+        ("sleep", "nanosleep", false, false),
+    ];
+    assert_eq!(waits, expected);
+}
+
 #[test]
 #[ignore = "needs root"]
 fn the_whole_system() {

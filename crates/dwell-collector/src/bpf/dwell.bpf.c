@@ -15,6 +15,7 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 
+#include "calls.h"
 #include "maps.h"
 #include "window.h"
 #include "walk.h"

@@ -136,7 +136,7 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
 	struct task_struct *task;
 	struct memory_thread *m;
 
-	if (!is_about_memory(nr))
+	if (!is_about_memory(call_of(regs)))
 		return 0;
 	task = bpf_get_current_task_btf();
 	m = memory_of(task);
@@ -156,7 +156,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 	struct memory_sums *sums;
 	u64 span, off;
 
-	if (!is_about_memory(((struct pt_regs *)bpf_task_pt_regs(task))->orig_ax))
+	if (!is_about_memory(call_of((struct pt_regs *)bpf_task_pt_regs(task))))
 		return 0;
 	m = memory_of(task);
 	if (!m || !m->call_since)

@@ -24,7 +24,7 @@ struct mm_struct {
 struct page;
 
 #define MEMORY_PLACES 65536
-#define NR_FAULT (-1)
+#define NR_FAULT NR_NONE
 #define NR_EXIT (-2)
 #define PF_EXITING 0x4
 #define GFP_MOVABLE 0x8
@@ -353,7 +353,7 @@ static __always_inline bool is_at(const struct memory_slot *slot, i32 nr, u64 ip
 static __always_inline struct memory_sums *come_to_place(struct memory_thread *m, struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	i32 nr = regs->orig_ax > 0x7fff ? NR_FAULT : (i32)regs->orig_ax;
+	i32 nr = call_of(regs);
 	u64 ip = regs->ip, sp = regs->sp;
 	bool is_new = false;
 

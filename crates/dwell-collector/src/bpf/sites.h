@@ -133,24 +133,24 @@ struct futex_waitv {
 
 /* How a thread waits on a futex, from the arguments of its system call; 0: on none. `word` comes in as the
  * first argument and goes out as the address of the word. Only the current task's memory can be read. */
-static __always_inline u16 futex_operation(struct pt_regs *regs, i32 nr, bool current, u64 *word)
+static __always_inline u16 futex_operation(const u64 *arguments, i32 nr, bool current, u64 *word)
 {
 	struct futex_waitv first = {};
 	u32 op;
 
 	switch (nr) {
 	case NR_FUTEX:
-		op = regs->si;
-		if (FUTEX_TIMEOUTS >> (op & 31) & 1 && regs->r10)
+		op = arguments[1];
+		if (FUTEX_TIMEOUTS >> (op & 31) & 1 && arguments[2])
 			return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE)) | FUTEX_TIMED;
 		return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE));
 	case NR_FUTEX_WAIT:
-		return FUTEX_CALL | FUTEX_WAIT2 | ((u32)regs->r10 & FUTEX_PRIVATE) | (regs->r8 ? FUTEX_TIMED : 0);
+		return FUTEX_CALL | FUTEX_WAIT2 | ((u32)arguments[2] & FUTEX_PRIVATE) | (arguments[3] ? FUTEX_TIMED : 0);
 	case NR_FUTEX_WAITV:
 		if (current)
 			bpf_probe_read_user(&first, sizeof(first), (void *)*word);
 		*word = first.uaddr;
-		return FUTEX_CALL | FUTEX_WAITV | (first.flags & FUTEX_PRIVATE) | (regs->r10 ? FUTEX_TIMED : 0);
+		return FUTEX_CALL | FUTEX_WAITV | (first.flags & FUTEX_PRIVATE) | (arguments[2] ? FUTEX_TIMED : 0);
 	}
 	return 0;
 }
@@ -240,14 +240,22 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		p.flags |= SITE_KTHREAD;
 	} else {
 		regs = (struct pt_regs *)bpf_task_pt_regs(task);
-		p.nr = regs->orig_ax > 0x7fff ? -1 : (i32)regs->orig_ax;
+		p.nr = call_of(regs);
 		if (sleeps) {
+			u64 arguments[] = { regs->di, regs->si, regs->r10, regs->r8 };
+
+			if (runs_32_bit_code(regs)) {
+				arguments[0] = (u32)regs->bx;
+				arguments[1] = (u32)regs->cx;
+				arguments[2] = (u32)regs->si;
+				arguments[3] = (u32)regs->di;
+			}
 			p.ip = regs->ip;
 			p.sp = regs->sp;
-			p.arg0 = regs->di;
+			p.arg0 = arguments[0];
 			/* Uninterruptible, it waits for memory on its way. */
 			if (!(p.flags & (SITE_UNINTERRUPTIBLE | SITE_STOPPED)))
-				p.operation = futex_operation(regs, p.nr, current, &p.arg0);
+				p.operation = futex_operation(arguments, p.nr, current, &p.arg0);
 		}
 	}
 	p.hash = p.ip ^ (p.sp << 20) ^ (u64)(u32)p.nr << 40 ^ (u64)p.flags << 56;

@@ -536,7 +536,8 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct wakin
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 	struct task_struct *task = w->task;
-	u64 nr = w->regs->orig_ax, place = 0;
+	i32 nr = call_of(w->regs);
+	u64 place = 0;
 	bool sampled, passed = false;
 	struct thread *waker = NULL;
 	struct scratch *s = NULL;
