@@ -4,6 +4,8 @@
 
 /* Of 32-bit code (__USER32_CS of the kernel's asm/segment.h). */
 #define CODE_SEGMENT_32 0x23
+/* Word of struct pt_regs that holds the code segment: by its place, as its name is another before Linux 6.9. */
+#define REGS_CS 17
 /* No system call. */
 #define NR_NONE (-1)
 /* A call that 64-bit code has not. */
@@ -47,7 +49,7 @@ const volatile u16 calls_of_32[512] SEC(".rodata.calls") = {
 
 static __always_inline bool runs_32_bit_code(const struct pt_regs *regs)
 {
-	return unlikely((u16)regs->csx == CODE_SEGMENT_32);
+	return unlikely((u16)((const u64 *)regs)[REGS_CS] == CODE_SEGMENT_32);
 }
 
 /* NR_NONE when it is in none: it came by a fault or an interrupt. */
