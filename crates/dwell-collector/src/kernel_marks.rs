@@ -15,6 +15,9 @@ enum Mark {
     Waking,
     /// The beginning of another program.
     Exec,
+    /// Code that stands for an indirect jump or a return, so that the processor does not foresee where it leads:
+    /// while it runs, what looks like its caller may be where it goes to.
+    Thunk,
 }
 
 /// Who a waker's kernel stack shows.
@@ -54,6 +57,13 @@ fn mark_of(name: &str) -> Option<Mark> {
         _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => {
             Some(Mark::Interrupt)
         }
+        // Sections .text..__x86.* of the kernel's arch/x86/lib/retpoline.S.
+        _ if name.starts_with("__x86_indirect_")
+            || name.ends_with("_return_thunk")
+            || name.ends_with("_safe_ret") =>
+        {
+            Some(Mark::Thunk)
+        }
         _ => None,
     }
 }
@@ -81,7 +91,7 @@ impl KernelMarks {
             if let Some((start, mark)) = open
                 && address > start
             {
-                marks.ranges.push((start, address, mark));
+                marks.add_range(start, address, mark);
                 open = None;
             }
             if bh_enable_open && address > marks.bh_enable.start {
@@ -109,6 +119,14 @@ impl KernelMarks {
         marks
     }
 
+    /// Adds a function's addresses; neighbours that say the same are one range.
+    fn add_range(&mut self, start: u64, end: u64, mark: Mark) {
+        match self.ranges.last_mut() {
+            Some(last) if last.1 == start && last.2 == mark => last.1 = end,
+            _ => self.ranges.push((start, end, mark)),
+        }
+    }
+
     fn mark(&self, pc: u64) -> Option<Mark> {
         self.ranges
             .iter()
@@ -131,6 +149,13 @@ impl KernelMarks {
         let first = pcs.iter().position(switches).unwrap_or(0);
         let rest = pcs[first..].iter().copied();
         rest.filter(|pc| !switches(pc)).collect()
+    }
+
+    /// Whether an address in a stack is that of an instruction, not of the return from a call: it is the leaf, what an
+    /// interrupt or exception came upon, or where a jump leads that it came upon. `nearer` is the next address to the
+    /// leaf.
+    pub fn is_instruction(&self, nearer: Option<u64>) -> bool {
+        nearer.is_none_or(|pc| self.entry.contains(&pc) || self.mark(pc) == Some(Mark::Thunk))
     }
 
     /// Whether a kernel stack is inside the system call that begins another program.
@@ -177,6 +202,16 @@ mod tests {
             marks.without_switching(&[0x9000, 0x9100, 0x6050, 0x6010, 0x7000, 0x6020, 0x8000]);
         assert_eq!(stack, [0x7000, 0x8000]);
         assert_eq!(marks.without_switching(&[0x7000, 0x8000]), [0x7000, 0x8000]);
+    }
+
+    #[test]
+    fn where_a_jump_leads_is_no_return_address() {
+        let symbols = "100 T __entry_text_start\n200 T __entry_text_end\n300 T __x86_indirect_thunk_rax\n310 T srso_return_thunk\n320 T other\n";
+        let marks = KernelMarks::parse(symbols);
+        assert_eq!(marks.ranges.len(), 1);
+        let nearer = [None, Some(0x150), Some(0x301), Some(0x31f), Some(0x320)];
+        let told = nearer.map(|pc| marks.is_instruction(pc));
+        assert_eq!(told, [true, true, true, true, false]);
     }
 
     #[test]

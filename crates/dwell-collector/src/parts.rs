@@ -138,10 +138,9 @@ fn kernel_part(
             (pcs.to_vec(), who)
         }
     };
-    // All are return addresses but the leaf and what an interrupt or exception came upon.
     let address = |(i, &pc): (usize, &u64)| {
-        let interrupted = i == 0 || marks.entry.contains(&pcs[i - 1]);
-        if interrupted { pc } else { pc - 1 }
+        let nearer = i.checked_sub(1).map(|nearer| pcs[nearer]);
+        pc - u64::from(!marks.is_instruction(nearer))
     };
     let addresses = pcs.iter().enumerate().rev().map(address);
     KernelPart {
