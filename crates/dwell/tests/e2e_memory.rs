@@ -182,12 +182,13 @@ fn pages_and_calls_are_counted_exactly() {
     let touched = found.in_function("touch", |p| p.allocated_pages);
     assert!((80_000..80_000 + 20_000).contains(&touched), "{touched}");
     assert_eq!(found.in_function("touch", |p| p.zeroed_pages), touched);
-    // Not where they are unmapped: the kernel keeps some in use for a while.
+    // Not where they are unmapped: the kernel keeps some in use for a while. What unmapping itself takes, for page
+    // tables that go, is freed by an interrupt.
     let freed = found.of_process(truth, |p| p.freed_pages);
     let allocated = found.of_process(truth, |p| p.allocated_pages);
     assert!(
-        freed <= allocated && near(freed, allocated, 0.02, 64),
-        "{freed} of {allocated}"
+        (touched - 64..=allocated).contains(&freed),
+        "{touched} touched, {freed} of {allocated} freed"
     );
     assert_eq!(found.in_function("give_back", |p| p.calls), 20_000);
     assert_eq!(found.in_function("get", |p| p.calls), 20_000);
