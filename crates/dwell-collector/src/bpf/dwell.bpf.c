@@ -18,6 +18,7 @@
 #include "calls.h"
 #include "maps.h"
 #include "window.h"
+#include "registers.h"
 #include "walk.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -473,8 +474,7 @@ int BPF_PROG(on_tick, struct hrtimer *timer)
 {
 	if ((u64)timer->function != kernel_marks.tick_function || bpf_get_prandom_u32() > config.tick_keep)
 		return 0;
-	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf(), bpf_get_current_task()),
-		     timer->node.expires);
+	take_running(ctx, !on_task_stack(ctx, bpf_get_current_task_btf()), timer->node.expires);
 	return 0;
 }
 
@@ -506,6 +506,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 
 	if (!task || !task->pid)
 		return 0;
+	find_registers(task);
 	t = thread_of(task);
 	if (!t && (sweep_flags & SWEEP_ADOPT)) {
 		tgid = task->tgid;

@@ -320,7 +320,7 @@ __noinline int install_place(struct memory_thread *m, i32 nr, u64 ip, u64 sp)
 /* Not in the task's own context: an interrupt came. */
 static __always_inline bool in_interrupt(void *ctx, struct task_struct *task)
 {
-	return !on_task_stack(ctx, task, bpf_get_current_task());
+	return !on_task_stack(ctx, task);
 }
 
 static __always_inline struct memory_thread *memory_of(struct task_struct *task)

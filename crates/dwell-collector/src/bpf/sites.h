@@ -239,7 +239,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	if (task->flags & PF_KTHREAD) {
 		p.flags |= SITE_KTHREAD;
 	} else {
-		regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		regs = registers_of(task);
 		p.nr = call_of(regs);
 		if (sleeps) {
 			u64 arguments[] = { regs->di, regs->si, regs->r10, regs->r8 };

@@ -68,16 +68,12 @@ static __always_inline u32 ns_pid(struct task_struct *task)
 }
 
 /* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
- * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack.
- * `address` is that of `current`, as a number. */
-static __always_inline bool on_task_stack(void *ctx, struct task_struct *current, u64 address)
+ * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack. */
+static __always_inline bool on_task_stack(void *ctx, struct task_struct *current)
 {
-	u64 here = (u64)ctx;
-
-	/* The context lies on the stack in use. The difference of two pointers is a number to the verifier. */
-	asm volatile("%0 -= %1" : "+r"(here) : "r"(current));
-	here += address;
-	return here - (u64)current->stack < THREAD_SIZE;
+	/* The context lies on the stack in use. To the verifier half a pointer is a number, and it is enough: all kernel
+	 * stacks lie in one region. */
+	return (u32)(u64)ctx - (u32)(u64)current->stack < THREAD_SIZE;
 }
 
 static __always_inline void give_scratch(struct scratch *s)
@@ -494,17 +490,16 @@ static __always_inline bool is_sleep(i32 nr)
 struct waking {
 	struct task_struct *task;
 	struct pt_regs *regs; /* of its system call */
-	u64 address; /* of the task, as a number */
 	bool irq; /* rather an interrupt */
 	bool own; /* of which it has to be seen whether it is the task's own doing: it is in the midst of a system call */
 };
 
 static __always_inline struct waking who_wakes(void *ctx)
 {
-	struct waking w = { .task = bpf_get_current_task_btf(), .address = bpf_get_current_task() };
+	struct waking w = { .task = bpf_get_current_task_btf() };
 
-	w.regs = (struct pt_regs *)bpf_task_pt_regs(w.task);
-	w.irq = !on_task_stack(ctx, w.task, w.address);
+	w.regs = registers_of(w.task);
+	w.irq = !on_task_stack(ctx, w.task);
 	if (!(w.task->flags & PF_KTHREAD)) {
 		w.own = w.irq && (i64)w.regs->orig_ax >= 0;
 		w.irq |= (i64)w.regs->orig_ax < 0; /* one from user mode stays on the task's stack */
@@ -524,7 +519,7 @@ static __always_inline bool is_surely_short(const struct thread *t)
 
 static __always_inline void note_in_passing(struct thread *t, const struct waking *w)
 {
-	t->waker = w->address;
+	t->waker = (u64)w->task;
 	t->waker_tid = w->task->pid;
 	t->waker_kind = w->irq ? WAKER_IRQ : WAKER_TASK;
 	t->waker_named = false;
