@@ -12,6 +12,9 @@ use crate::perf_map;
 use crate::queries::Queries;
 use crate::symbolizer::Symbol;
 
+/// Why code that a process made has no name, and what to do about it.
+const HOW_TO_NAME: &str = "code that programs made while they ran ([anon+0x...]) has no name where neither a perf map (/tmp/perf-PID.map) nor a jitdump tells it: start Java with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit -XX:+PreserveFramePointer, Node.js with --perf-basic-prof, Python 3.12 or newer with -X perf";
+
 /// A process with a JIT compiler.
 #[derive(Clone, Copy, Debug)]
 pub struct JitProcess<'a> {
@@ -60,6 +63,9 @@ pub(crate) fn symbols(
                 }
             }
         }
+    }
+    if names.iter().any(Option::is_none) {
+        notes.add(HOW_TO_NAME.to_owned());
     }
     let answers: Vec<_> = names
         .into_iter()

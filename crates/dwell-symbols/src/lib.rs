@@ -7,7 +7,8 @@
 //!
 //! Where names come from, in this order: DWARF (in the file, or in a separate debug file found by
 //! build id, by `.gnu_debuglink` or at a debuginfod server), the symbol tables (`.symtab`,
-//! `.gnu_debugdata`, `.dynsym`), the stubs of the procedure linkage table.
+//! `.gnu_debugdata`, `.dynsym`), the stubs of the procedure linkage table. A function that none of them names is
+//! called by the place where it begins (`[python3.11+0x574e50]`), as far as call frame information tells it.
 //! Variables ([`Symbolizer::variables`]) come from symbol tables alone.
 //!
 //! Two rules hold everywhere:
@@ -32,6 +33,7 @@ mod jit;
 mod jitdump;
 mod kernel;
 mod minidebug;
+mod nameless;
 mod notes;
 mod package;
 mod perf_map;

@@ -15,6 +15,7 @@ use crate::files;
 use crate::jit::{self, JitProcess};
 use crate::kernel::KernelSymbols;
 use crate::minidebug;
+use crate::nameless::Functions;
 use crate::notes::Notes;
 use crate::plt;
 use crate::queries::Queries;
@@ -227,6 +228,7 @@ impl Symbolizer {
                 }];
             }
         }
+        name_by_start(elf, module.path, queries, &mut answers);
         answers
     }
 
@@ -400,6 +402,28 @@ fn merge(name: Option<&[u8]>, frames: Vec<Frame>, demangled: &mut Demangled) -> 
         })
     };
     frames.into_iter().filter_map(symbol).collect()
+}
+
+/// Gives functions that nothing names the name of the place where they begin.
+fn name_by_start(elf: &Elf<'_>, path: &str, queries: &Queries, answers: &mut [Vec<Symbol>]) {
+    let mut nameless = queries
+        .all()
+        .iter()
+        .zip(answers)
+        .filter(|(_, a)| a.is_empty())
+        .peekable();
+    if nameless.peek().is_none() {
+        return;
+    }
+    let Some(functions) = Functions::of(elf) else {
+        return;
+    };
+    for (&address, answer) in nameless {
+        answer.extend(functions.start_of(address).map(|start| Symbol {
+            function: fallback_name(path, start),
+            ..Symbol::default()
+        }));
+    }
 }
 
 /// How to show an address of a file that has no name: `[libfoo.so.1+0x1234]`.

@@ -166,6 +166,40 @@ fn stubs_of_the_linkage_table() {
     }
 }
 
+/// The symbol table that the stripped copy lacks says where each function begins.
+#[test]
+fn functions_of_stripped_programs_are_called_by_their_begin() {
+    let lab = Lab::new();
+    for (source, flags) in [
+        ("inlined.c", ["-O2"]),
+        ("templates.cpp", ["-O2"]),
+        ("templates.cpp", ["-O0"]),
+    ] {
+        let program = lab.compile(source, &flags);
+        let stripped = lab.objcopy(&["--strip-all"], &program, "stripped");
+        let all = addresses(&program, ".text", 1);
+        let symbols = support::functions(&program);
+        let mut compared = 0;
+        for (address, chain) in all.iter().zip(names(&stripped, &all, &[])) {
+            let [symbol] = &chain[..] else { continue };
+            // Exported names stay; where a name has no size, binutils' table does not tell either.
+            let covering = symbols.iter().filter(|f| f.contains(address));
+            if let Some(function) = covering.max_by_key(|f| f.start)
+                && symbol.function.starts_with('[')
+            {
+                let expected = format!("[stripped+{:#x}]", function.start);
+                assert_eq!(symbol.function, expected, "{address:#x} of {source}");
+                compared += 1;
+            }
+        }
+        let covered = all.iter().filter(|a| symbols.iter().any(|f| f.contains(a)));
+        assert!(
+            compared * 10 > covered.count() * 8,
+            "{compared} in {source}"
+        );
+    }
+}
+
 #[test]
 fn demangled_names_are_those_of_cxxfilt() {
     let library = support::run("g++", ["-print-file-name=libstdc++.so.6"]);

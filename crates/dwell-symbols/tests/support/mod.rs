@@ -1,6 +1,7 @@
 //! Programs to name addresses of, and the tools whose answers are compared.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -109,8 +110,8 @@ pub fn addresses(file: &Path, section: &str, step: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Those of the addresses that lie in a function of `.symtab` (the others are padding).
-pub fn in_functions(file: &Path, addresses: &[u64]) -> Vec<u64> {
+/// Where the functions of `.symtab` lie.
+pub fn functions(file: &Path) -> Vec<Range<u64>> {
     let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
     let list = run("nm", [Path::new("-S"), Path::new("--defined-only"), file]);
     let mut ranges = Vec::new();
@@ -121,6 +122,12 @@ pub fn in_functions(file: &Path, addresses: &[u64]) -> Vec<u64> {
         }
     }
     assert!(!ranges.is_empty());
+    ranges
+}
+
+/// Those of the addresses that lie in a function of `.symtab` (the others are padding).
+pub fn in_functions(file: &Path, addresses: &[u64]) -> Vec<u64> {
+    let ranges = functions(file);
     addresses
         .iter()
         .copied()
