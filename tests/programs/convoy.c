@@ -4,10 +4,12 @@
  * Each thread takes `batch` units per acquisition, from one of `shards` queues (any of them, each as
  * likely), holds the lock for `hold` turns, and works on each unit for `think` turns. A turn is a
  * multiplication and an addition that wait for the turn before: 1 to 2 ns. With `second` each unit also
- * needs a second lock, for so many turns. It tells how many units per second it did.
+ * needs a second lock, for so many turns. It tells how many units per second it did, after the first `settle`
+ * milliseconds: threads that always do the same keep out of each other's way at first, until one loses its
+ * processor in the queue of a lock, and all wait for it from then on.
  *
  * Usage: convoy [NAME=VALUE]...
- *   threads=4 batch=1 shards=1 hold=2000 think=6000 second=0 second_shards=1 seconds=1
+ *   threads=4 batch=1 shards=1 hold=2000 think=6000 second=0 second_shards=1 seconds=1 settle=20
  *   kind=tas|ttas|ticket|mcs|adaptive|mutex
  */
 #include "truth.h"
@@ -39,7 +41,7 @@ struct worker {
 
 static struct guarded queues[MOST_SHARDS], seconds_of[MOST_SHARDS];
 static struct worker workers[MOST_THREADS];
-static long threads = 4, batch = 1, shards = 1, hold = 2000, think = 6000, second, second_shards = 1;
+static long threads = 4, batch = 1, shards = 1, hold = 2000, think = 6000, second, second_shards = 1, settle = 20;
 static double seconds = 1;
 static enum kind kind = MUTEX;
 static atomic_bool stop;
@@ -180,7 +182,8 @@ static void option(const char *text)
 	} numbers[] = { { "threads", &threads, 1, MOST_THREADS }, { "batch", &batch, 1, 1 << 20 },
 			{ "shards", &shards, 1, MOST_SHARDS },	  { "hold", &hold, 0, 1 << 30 },
 			{ "think", &think, 0, 1 << 30 },	  { "second", &second, 0, 1 << 30 },
-			{ "second_shards", &second_shards, 1, MOST_SHARDS } };
+			{ "second_shards", &second_shards, 1, MOST_SHARDS },
+			{ "settle", &settle, 1, 1 << 20 } };
 	const char *value = strchr(text, '=');
 	size_t length = value ? (size_t)(value++ - text) : 0;
 	for (size_t i = 0; length && i < sizeof numbers / sizeof *numbers; i++)
@@ -219,7 +222,7 @@ int main(int count, char **arguments)
 		pthread_create(&workers[i].thread, NULL, run, &workers[i]);
 	}
 	/* Threads start one after the other: that is not what is told. */
-	sleep_ns(20 * NS_PER_MS);
+	sleep_ns((uint64_t)settle * NS_PER_MS);
 	uint64_t begin = now_ns(), before = units(), cpu = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
 	sleep_ns((uint64_t)(seconds * NS_PER_SECOND));
 	uint64_t done = units() - before, lasted = now_ns() - begin;

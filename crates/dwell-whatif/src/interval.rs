@@ -49,6 +49,19 @@ impl Interval {
         }
     }
 
+    /// With wider bounds: for what this relative standard deviation, independent of the rest, adds.
+    pub fn widened(&self, deviation: f64) -> Interval {
+        /// Standard deviations on each side of nine in ten normal values.
+        const NINE_IN_TEN: f64 = 1.645;
+        let factor = (NINE_IN_TEN * deviation).exp();
+        let apart = |bound: f64, other: f64| (bound - self.likely).hypot(other - self.likely);
+        Interval {
+            low: self.likely - apart(self.low, self.likely / factor).min(self.likely.abs()),
+            likely: self.likely,
+            high: self.likely + apart(self.high, self.likely * factor),
+        }
+    }
+
     /// True when the value lies within the bounds.
     pub fn has(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)

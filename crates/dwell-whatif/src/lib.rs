@@ -24,10 +24,12 @@
 #![forbid(unsafe_code)]
 
 pub mod closed;
+mod fit;
 mod interval;
 mod machine;
 mod model;
 mod predict;
+pub mod published;
 mod random;
 mod remedies;
 mod sim;

@@ -85,7 +85,9 @@ pub struct Machine {
     pub wake_latency_ns: f64,
     /// What a wake-up costs who does it.
     pub wake_ns: f64,
-    /// To go to sleep for a lock, on the processor.
+    /// To ask the kernel to sleep for a lock, until it looks whether that is still taken.
+    pub enter_ns: f64,
+    /// To go to sleep then, on the processor.
     pub sleep_ns: f64,
     /// How long an adaptive mutex spins before it sleeps.
     pub spin_ns: f64,
@@ -131,6 +133,7 @@ impl Machine {
             switch_ns: 0.0,
             wake_latency_ns: 0.0,
             wake_ns: 0.0,
+            enter_ns: 0.0,
             sleep_ns: 0.0,
             spin_ns: 0.0,
             costs: [free; 6],
@@ -154,6 +157,7 @@ impl Machine {
             switch_ns: 2_000.0,
             wake_latency_ns: 20_000.0,
             wake_ns: 2_000.0,
+            enter_ns: 300.0,
             sleep_ns: 2_000.0,
             spin_ns: 5_000.0,
             costs: [

@@ -53,6 +53,10 @@ pub struct Uncertainty {
     pub hold: f64,
     /// Of the machine's costs.
     pub costs: f64,
+    /// Of what the model makes of all that: how wrong it is even if the rest is right.
+    pub model: f64,
+    /// The same where a lock is handed over in order to threads that may have no processor: all hangs on when slices end.
+    pub in_order: f64,
 }
 
 /// A program on a machine.
@@ -139,7 +143,20 @@ fn spinners(shares: &SpinShares, machine: Machine, useful_ns: f64, hold_ns: f64)
             think: 0.05,
             hold: 0.05,
             costs: 0.2,
+            ..Uncertainty::of_model()
         },
+    }
+}
+
+impl Uncertainty {
+    /// What is not known even if all that a recording can tell is: how wrong predictions for other cells than the
+    /// recorded one were in `dwell bench whatif`, most of it the drift of the machine's own speed.
+    pub fn of_model() -> Uncertainty {
+        Uncertainty {
+            model: 0.07,
+            in_order: 0.25,
+            ..Uncertainty::default()
+        }
     }
 }
 
@@ -283,6 +300,7 @@ impl Model {
             &mut machine.switch_ns,
             &mut machine.wake_latency_ns,
             &mut machine.wake_ns,
+            &mut machine.enter_ns,
             &mut machine.sleep_ns,
             &mut machine.spin_ns,
         ] {

@@ -118,8 +118,45 @@ pub fn predict_all(model: &Model, changes: &[Change], effort: Effort) -> Vec<Pre
     }
     let predictions = changes.iter().zip(&after);
     predictions
-        .map(|(change, runs)| prediction(change, runs, &before))
+        .map(|(change, runs)| {
+            let deviation = deviation(model, change);
+            prediction(change, runs, &before).widened(deviation)
+        })
         .collect()
+}
+
+/// How wrong the model itself may be about a change.
+fn deviation(model: &Model, change: &Change) -> f64 {
+    let changed = model.with(change);
+    let threads: usize = changed.classes.iter().map(|c| c.threads).sum();
+    let in_order = changed
+        .locks
+        .get(change.lock)
+        .is_some_and(|l| l.kind.is_in_order());
+    match in_order && threads > changed.machine.processors {
+        true => model.uncertainty.in_order.max(model.uncertainty.model),
+        false => model.uncertainty.model,
+    }
+}
+
+impl Prediction {
+    /// With wider bounds of what is done and what it takes.
+    fn widened(mut self, deviation: f64) -> Prediction {
+        let nothing_changed = Change {
+            lock: self.change.lock,
+            ..Change::default()
+        };
+        for interval in [&mut self.throughput, &mut self.cpu_per_unit_ns] {
+            *interval = interval.widened(deviation);
+        }
+        // As it is, it is once what it is.
+        if self.change != nothing_changed {
+            for interval in [&mut self.gain, &mut self.cpu_ratio] {
+                *interval = interval.widened(deviation);
+            }
+        }
+        self
+    }
 }
 
 /// What one run came to.

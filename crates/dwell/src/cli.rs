@@ -437,18 +437,24 @@ pub enum BenchWhat {
 /// `dwell bench whatif`.
 #[derive(Args, Debug)]
 pub struct BenchWhatifArgs {
-    /// How long a cell of the grid runs each time, in seconds.
-    #[arg(long, default_value_t = 0.2)]
+    /// How long a cell runs each time, in seconds; those where threads wait for one that has no processor a second at least.
+    #[arg(long, default_value_t = 0.4)]
     pub seconds: f64,
-    /// How often each cell is run; the median counts.
-    #[arg(long, default_value_t = 3)]
+    /// How often each cell is run; the median counts, and what runs differ by is told.
+    #[arg(long, default_value_t = 2)]
     pub rounds: usize,
     /// How long the recording takes, in seconds.
     #[arg(long, default_value_t = 10.0)]
     pub recorded: f64,
     /// Only a few cells.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "held_out")]
     pub small: bool,
+    /// Only cells of other threads, batches, shards and holds than the grid's, on which the model was not looked at.
+    #[arg(long)]
+    pub held_out: bool,
+    /// Nothing is run: larger machines are simulated, beside the figures that are published of them.
+    #[arg(long)]
+    pub published: bool,
     /// The folder with dwell's small test programs.
     #[arg(long, value_name = "DIR")]
     pub programs: Option<PathBuf>,

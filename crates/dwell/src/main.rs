@@ -125,6 +125,10 @@ fn bench_command(args: &cli::BenchArgs) -> anyhow::Result<ExitCode> {
         return print_report(&report, args.json.as_deref());
     }
     if let Some(cli::BenchWhat::Whatif(args)) = &args.what {
+        if args.published {
+            let report = bench::whatif::Published::now();
+            return print_report(&report, args.json.as_deref());
+        }
         let report = bench::whatif::run(args, &mut |line| eprintln!("{line}"))?;
         return print_report(&report, args.json.as_deref());
     }

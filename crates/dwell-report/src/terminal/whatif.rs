@@ -39,7 +39,7 @@ pub fn render_whatif(answer: &WhatIfAnswer, explain: bool, style: &Style) -> Str
     for row in std::iter::once(&answer.now).chain(&answer.rows) {
         add_bar(&mut page, row, most);
     }
-    add_notes(&mut page, answer);
+    add_notes(&mut page, answer, explain);
     page.finish()
 }
 
@@ -124,13 +124,15 @@ fn add_bar(page: &mut Page, row: &WhatIfRow, most: f64) {
     page.line(format!("  {}{bar}", left(&what, WHAT)));
 }
 
-fn add_notes(page: &mut Page, answer: &WhatIfAnswer) {
+fn add_notes(page: &mut Page, answer: &WhatIfAnswer, explain: bool) {
     let larger = answer.rows.iter().any(|r| r.larger_machine);
-    if answer.notes.is_empty() && !larger {
+    let costs =
+        Some(&answer.costs).filter(|c| explain && !c.is_empty() && !answer.notes.contains(c));
+    if answer.notes.is_empty() && costs.is_none() && !larger {
         return;
     }
     page.heading("What this rests on", "");
-    for note in &answer.notes {
+    for note in answer.notes.iter().chain(costs) {
         page.wrapped(&format!("- {note}."), 2, 4);
     }
     if larger {
@@ -178,6 +180,15 @@ mod tests {
         let answer = answer(&question);
         let text = render_whatif(&answer, true, &Style::default());
         assert!(text.lines().all(|l| l.width() <= 80), "{text}");
+        let costs = "costs were measured so";
+        let of_measured = WhatIfAnswer {
+            costs: costs.to_owned(),
+            ..answer.clone()
+        };
+        let explained = render_whatif(&of_measured, true, &Style::default());
+        assert!(explained.contains(costs), "{explained}");
+        let short = render_whatif(&of_measured, false, &Style::default());
+        assert!(!short.contains(costs), "{short}");
         assert_eq!(answer.rows.len(), 8);
         let larger = answer.rows.iter().filter(|r| r.larger_machine);
         assert_eq!(larger.count(), 4);

@@ -161,7 +161,13 @@ fn of_counts(
             think: sampled(&work),
             hold: hold_known.min(0.5),
             costs: 0.15,
+            ..Uncertainty::of_model()
         },
+    };
+    let row = &rows[meant.lock];
+    let model = match row.contended.filter(|_| row.acquired > 0) {
+        Some(contended) => model.with_found_taken(lock, contended as f64 / row.acquired as f64),
+        None => model,
     };
     Found {
         model,
@@ -367,6 +373,7 @@ fn of_spinning(
         think: sampled(&work),
         hold: sampled(&work).max(0.1),
         costs: 0.2,
+        ..Uncertainty::of_model()
     };
     Found {
         model,

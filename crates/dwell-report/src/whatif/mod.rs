@@ -111,6 +111,8 @@ pub struct WhatIfAnswer {
     pub rows: Vec<WhatIfRow>,
     /// What is not known.
     pub notes: Vec<String>,
+    /// Where the costs of locks and of the scheduler come from; empty where they are not measured ones.
+    pub costs: String,
 }
 
 impl WhatIfAnswer {
@@ -185,6 +187,7 @@ impl WhatIfAnswer {
             now: row(found, "as it is".to_owned(), now),
             rows,
             notes,
+            costs: String::new(),
         })
     }
 }

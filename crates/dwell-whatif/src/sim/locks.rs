@@ -9,6 +9,7 @@ use super::tally::Doing;
 use super::thread::Place;
 use super::{Run, Step};
 use crate::machine::Kind;
+use crate::times::Times;
 use std::collections::VecDeque;
 
 /// A lock, or a shard of one.
@@ -52,12 +53,14 @@ impl Run<'_> {
             return false;
         };
         let at = &mut self.instances[instance];
+        self.tally.acquisitions[at.lock] += 1;
         // While spinners take the lock's line from each other, only who had it last is before them.
         let is_open = !at.grab_planned || at.last_cpu == Some(cpu);
         if at.owner.is_none() && is_open {
             self.take(thread, instance);
             return true;
         }
+        self.tally.found_taken[at.lock] += 1;
         match at.kind {
             Kind::Ticket | Kind::Mcs => at.queue.push_back(thread),
             Kind::Tas | Kind::Ttas => at.spinners.push(thread),
@@ -107,22 +110,33 @@ impl Run<'_> {
     /// Enters the kernel to sleep for a mutex, marked so that its release will wake somebody.
     fn go_to_sleep(&mut self, thread: usize, instance: usize) {
         self.instances[instance].contended = true;
-        let sleep_ns = self.model.machine.sleep_ns;
+        let enter_ns = self.model.machine.enter_ns;
         let steps = &mut self.threads[thread].steps;
         steps.push_front(Step::Park(instance));
-        steps.push_front(Step::Run(sleep_ns, Doing::Overhead));
+        steps.push_front(Step::Run(enter_ns, Doing::Overhead));
     }
 
-    /// In the kernel: sleeps if the lock is still taken. False if it does.
-    pub(super) fn park(&mut self, thread: usize, instance: usize) -> bool {
+    /// In the kernel: goes to sleep if the lock is still taken. It can be woken from here on, long before it sleeps.
+    pub(super) fn park(&mut self, thread: usize, instance: usize) {
         let at = &mut self.instances[instance];
         at.contended = true;
         if at.owner.is_none() {
-            self.take(thread, instance);
-            return true;
+            return self.take(thread, instance);
         }
         at.queue.push_back(thread);
+        let sleep_ns = self.model.machine.sleep_ns;
+        let own = &mut self.threads[thread];
+        own.woken = false;
+        own.steps.push_front(Step::Sleep(instance));
+        own.steps.push_front(Step::Run(sleep_ns, Doing::Overhead));
+    }
+
+    /// Leaves the processor, unless somebody has woken it on the way. True if it is still there.
+    pub(super) fn sleep(&mut self, thread: usize, instance: usize) -> bool {
         self.threads[thread].wants = Some(instance);
+        if std::mem::take(&mut self.threads[thread].woken) {
+            return self.back_for_lock(thread);
+        }
         self.leave(thread, Doing::Asleep);
         false
     }
@@ -179,8 +193,8 @@ impl Run<'_> {
         if at.kind.sleeps() && std::mem::take(&mut at.contended) && !at.queue.is_empty() {
             let wake_ns = self.model.machine.wake_ns;
             let steps = &mut self.threads[thread].steps;
-            steps.push_front(Step::WakeOne(instance));
             steps.push_front(Step::Run(wake_ns, Doing::Overhead));
+            self.wake_one(instance);
         }
         self.plan_grab(instance);
     }
@@ -208,14 +222,23 @@ impl Run<'_> {
     }
 
     /// Wakes who has slept longest for a mutex.
-    pub(super) fn wake_one(&mut self, instance: usize) {
+    fn wake_one(&mut self, instance: usize) {
         let Some(thread) = self.instances[instance].queue.pop_front() else {
             return;
         };
-        // An idle processor has to be called first.
+        if self.threads[thread].place != Place::Off {
+            // It was still about to sleep.
+            self.threads[thread].woken = true;
+            return;
+        }
+        // An idle processor has to be called first, which takes now longer and now shorter: were it always the same, threads
+        // could come when the lock is taken, over and over.
         let latency = match self.cpus.iter().any(|c| c.thread.is_none()) {
-            true => self.model.machine.wake_latency_ns,
-            false => 0.0,
+            true => {
+                let mean_ns = self.model.machine.wake_latency_ns;
+                Times::Spread { mean_ns, cv: 0.5 }.draw(&mut self.random)
+            }
+            false => self.model.machine.wake_ns,
         };
         self.events.plan(self.now + latency, Event::Wake { thread });
     }

@@ -37,13 +37,11 @@ pub(crate) struct Run<'m> {
     cpus: Vec<Cpu>,
     /// How many of them have a thread.
     busy: usize,
-    /// Threads that wait for a processor.
-    ready: Vec<usize>,
+    /// How many threads wait for a processor.
+    ready: usize,
     instances: Vec<Instance>,
     /// First instance and number of instances, by lock.
     shards: Vec<(usize, usize)>,
-    /// Time on a processor of the thread that was put on one last: where those that slept go on.
-    least_ran_ns: f64,
     tally: Tally,
 }
 
@@ -90,10 +88,9 @@ impl<'m> Run<'m> {
                 .map(|_| Cpu::default())
                 .collect(),
             busy: 0,
-            ready: Vec::new(),
+            ready: 0,
             instances,
             shards,
-            least_ran_ns: 0.0,
             tally: Tally::new(model.locks.len()),
             threads,
         };
@@ -163,8 +160,9 @@ impl<'m> Run<'m> {
                         return;
                     }
                 }
-                Step::Park(instance) => {
-                    if !self.park(thread, instance) {
+                Step::Park(instance) => self.park(thread, instance),
+                Step::Sleep(instance) => {
+                    if !self.sleep(thread, instance) {
                         return;
                     }
                 }
@@ -174,7 +172,6 @@ impl<'m> Run<'m> {
                     }
                 }
                 Step::Release(instance) => self.release(thread, instance),
-                Step::WakeOne(instance) => self.wake_one(instance),
             }
         }
         // A program that takes no time at all: let it take some.

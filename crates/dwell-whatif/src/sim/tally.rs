@@ -35,6 +35,10 @@ pub(crate) struct Tally {
     pub switch_ns: f64,
     /// Units of work done.
     pub units: f64,
+    /// By lock: how often it was wanted.
+    pub acquisitions: Vec<u64>,
+    /// By lock: how often it was taken then.
+    pub found_taken: Vec<u64>,
     /// By lock: time it was taken, all shards together, ns.
     pub held_ns: Vec<f64>,
     /// By lock: thread time waited for it, spinning, asleep, or ready while doing so, ns.
@@ -46,6 +50,8 @@ pub(crate) struct Tally {
 impl Tally {
     pub fn new(locks: usize) -> Tally {
         Tally {
+            acquisitions: vec![0; locks],
+            found_taken: vec![0; locks],
             held_ns: vec![0.0; locks],
             waited_ns: vec![0.0; locks],
             stalled_ns: vec![0.0; locks],

@@ -16,14 +16,14 @@ pub(crate) enum Step {
     Away(f64),
     /// Take a lock.
     Acquire(usize),
-    /// Look at it again, having been told that it is taken, and sleep if it is.
+    /// Look at it again, having been told that it is taken, and go to sleep if it is.
     Park(usize),
+    /// Sleep, unless woken on the way there.
+    Sleep(usize),
     /// Back on a processor, look whether what was wanted can be had.
     Resume,
     /// Let it go.
     Release(usize),
-    /// Wake one that sleeps for it.
-    WakeOne(usize),
     /// So many units are done.
     Units(f64),
 }
@@ -56,6 +56,10 @@ pub(crate) struct Thread {
     pub left: Option<f64>,
     /// How long it may go on spinning before it sleeps, ns.
     pub patience: Option<f64>,
+    /// The processor it was on, or waited for, last.
+    pub last_cpu: Option<usize>,
+    /// Woken before it slept.
+    pub woken: bool,
     pub steps: VecDeque<Step>,
     /// Time on processors, ns.
     pub ran_ns: f64,
@@ -75,6 +79,8 @@ impl Thread {
             has: None,
             left: None,
             patience: None,
+            last_cpu: None,
+            woken: false,
             steps: VecDeque::new(),
             ran_ns: position as f64,
             // Threads do not take their locks in step.

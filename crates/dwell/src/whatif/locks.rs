@@ -40,7 +40,7 @@ impl Shared {
             serving: Padded(AtomicU32::new(0)),
             tail: Padded(AtomicUsize::new(0)),
             nodes: (0..threads).map(|_| node()).collect(),
-            mutex: super::calibration::mutex(kind),
+            mutex: mutex(kind),
         }
     }
 
@@ -117,6 +117,15 @@ impl Shared {
         }
         let next = next.load(Ordering::Acquire) - 1;
         self.nodes[next].0.1.store(0, Ordering::Release);
+    }
+}
+
+/// A mutex of libc as the lock of a kind, see [`Shared`].
+fn mutex(kind: Kind) -> Option<Mutex> {
+    match kind {
+        Kind::Futex => Some(Mutex::new(false)),
+        Kind::Adaptive => Some(Mutex::new(true)),
+        _ => None,
     }
 }
 

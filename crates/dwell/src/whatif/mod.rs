@@ -1,10 +1,13 @@
 //! `dwell whatif`: what a change to a program's threads and locks would do.
 mod arguments;
 pub mod calibration;
+pub mod disturbance;
 mod locks;
+mod measuring;
 
 use crate::{report, terminal};
 pub use arguments::{EXAMPLES, WhatIfArgs};
+use calibration::Calibration;
 use dwell_recording::Tables;
 use dwell_report::Analysis;
 use dwell_report::whatif::{Question, WhatIfAnswer, found};
@@ -34,8 +37,14 @@ pub fn answer(analysis: &Analysis<'_>, question: &Question) -> Result<WhatIfAnsw
     // What has no lock at all needs no machine that is measured for a second.
     let (lock, rate) = (question.lock.as_deref(), question.rate);
     found(analysis, Machine::ideal(1), lock, rate)?;
-    let machine = machine(analysis.tables).map_err(|error| format!("{error:#}"))?;
+    let calibration = calibration::told(|text| eprintln!("dwell: {text}"));
+    let calibration = calibration.map_err(|error| format!("{error:#}"))?;
+    let machine = machine(&calibration, analysis.tables);
     let mut answer = WhatIfAnswer::build(analysis, machine, question)?;
+    answer.costs = calibration.words();
+    if !calibration.is_calm() {
+        answer.notes.push(calibration.words());
+    }
     let here = calibration::processors();
     if here != answer.processors {
         answer.notes.push(format!(
@@ -47,11 +56,10 @@ pub fn answer(analysis: &Analysis<'_>, question: &Question) -> Result<WhatIfAnsw
 }
 
 /// The machine that the recording was made on, with costs measured here.
-pub fn machine(tables: &Tables) -> anyhow::Result<Machine> {
-    let calibration = calibration::told(|text| eprintln!("dwell: {text}"))?;
+pub fn machine(calibration: &Calibration, tables: &Tables) -> Machine {
     let processors = match tables.meta.machine.cpus {
         0 => calibration::processors(),
         cpus => cpus as usize,
     };
-    Ok(calibration.machine(processors))
+    calibration.machine(processors)
 }

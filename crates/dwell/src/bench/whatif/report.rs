@@ -15,6 +15,8 @@ pub(super) struct Cell {
     pub batch: u32,
     pub kind: Kind,
     pub shards: u32,
+    /// Hold, of the recorded one.
+    pub hold_percent: u32,
 }
 
 impl Cell {
@@ -37,13 +39,17 @@ pub(super) struct Row {
     /// Units per second, the median of the runs.
     pub real: f64,
     pub runs: Vec<f64>,
-    /// What the Universal Scalability Law says.
-    pub scalability: f64,
+    /// What the Universal Scalability Law says, where it was fitted.
+    pub scalability: Option<f64>,
 }
 
 impl Row {
     fn error(&self) -> f64 {
         (self.predicted.likely / self.real - 1.0).abs()
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        (self.predicted.low..=self.predicted.high).contains(&self.real)
     }
 }
 
@@ -54,11 +60,13 @@ struct Told {
     batch: u32,
     kind: &'static str,
     shards: u32,
+    hold_percent: u32,
     real_units_per_s: f64,
     runs: Vec<f64>,
     predicted: Bounds,
     error: f64,
-    scalability_law: f64,
+    within_bounds: bool,
+    scalability_law: Option<f64>,
 }
 
 /// How right predictions were.
@@ -74,11 +82,15 @@ pub struct WhatIfReport {
     /// Of pairs of cells whose real throughput differs by more than a tenth: ranked right.
     ranked_right: f64,
     /// Median of the Universal Scalability Law's errors, fitted to the real runs.
-    law_median_error: f64,
+    law_median_error: Option<f64>,
     /// Nine in ten of them are no larger.
-    law_p90_error: f64,
+    law_p90_error: Option<f64>,
     /// Median over the cells of half the range of its runs over their median: what cannot be predicted.
     noise: f64,
+    /// Nine in ten cells' are no larger.
+    p90_noise: f64,
+    /// Where the costs came from.
+    costs: String,
 }
 
 fn p90(mut values: Vec<f64>) -> f64 {
@@ -88,24 +100,24 @@ fn p90(mut values: Vec<f64>) -> f64 {
 }
 
 impl WhatIfReport {
-    pub(super) fn new(rows: Vec<Row>) -> WhatIfReport {
+    pub(super) fn new(rows: Vec<Row>, costs: String) -> WhatIfReport {
         let errors: Vec<f64> = rows.iter().map(Row::error).collect();
         let law: Vec<f64> = rows
             .iter()
-            .map(|r| (r.scalability / r.real - 1.0).abs())
+            .filter_map(|r| Some((r.scalability? / r.real - 1.0).abs()))
             .collect();
-        let within = rows
-            .iter()
-            .filter(|r| (r.predicted.low..=r.predicted.high).contains(&r.real));
+        let within = rows.iter().filter(|r| r.is_within_bounds());
         let noise: Vec<f64> = rows.iter().map(noise).collect();
         WhatIfReport {
             median_error: median(&errors),
             p90_error: p90(errors),
             within_bounds: within.count() as f64 / rows.len().max(1) as f64,
             ranked_right: ranked_right(&rows),
-            law_median_error: median(&law),
-            law_p90_error: p90(law),
+            law_median_error: (!law.is_empty()).then(|| median(&law)),
+            law_p90_error: (!law.is_empty()).then(|| p90(law)),
             noise: median(&noise),
+            p90_noise: p90(noise),
+            costs,
             cells: rows.into_iter().map(told).collect(),
         }
     }
@@ -123,8 +135,10 @@ fn told(row: Row) -> Told {
         batch: row.cell.batch,
         kind: row.cell.kind.name(),
         shards: row.cell.shards,
+        hold_percent: row.cell.hold_percent,
         real_units_per_s: row.real,
         error: row.error(),
+        within_bounds: row.is_within_bounds(),
         predicted: row.predicted,
         runs: row.runs,
         scalability_law: row.scalability,
@@ -151,21 +165,23 @@ impl fmt::Display for WhatIfReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{:<9}{:>8}{:>7}{:>8}{:>12}{:>12}{:>9}{:>12}",
-            "kind", "threads", "batch", "shards", "units/s", "predicted", "error", "law"
+            "{:<9}{:>8}{:>7}{:>8}{:>7}{:>12}{:>12}{:>9}{:>12}",
+            "kind", "threads", "batch", "shards", "hold", "units/s", "predicted", "error", "law"
         )?;
         for c in &self.cells {
             writeln!(
                 f,
-                "{:<9}{:>8}{:>7}{:>8}{:>12.0}{:>12.0}{:>8.1}%{:>12.0}",
+                "{:<9}{:>8}{:>7}{:>8}{:>6}%{:>12.0}{:>12.0}{:>8.1}%{:>12}",
                 c.kind,
                 c.threads,
                 c.batch,
                 c.shards,
+                c.hold_percent,
                 c.real_units_per_s,
                 c.predicted.likely,
                 c.error * 100.0,
                 c.scalability_law
+                    .map_or_else(String::new, |law| format!("{law:.0}"))
             )?;
         }
         let percent = |share: f64| share * 100.0;
@@ -179,15 +195,20 @@ impl fmt::Display for WhatIfReport {
         )?;
         writeln!(
             f,
-            "of pairs that differ by more than a tenth {:.1} % are ranked right. The runs of a cell differ by ± {:.1} %.",
+            "of pairs that differ by more than a tenth {:.1} % are ranked right. The runs of a cell differ by ± {:.1} % in the \
+             median, {:.1} % at the 90th.",
             percent(self.ranked_right),
-            percent(self.noise)
+            percent(self.noise),
+            percent(self.p90_noise)
         )?;
-        write!(
-            f,
-            "The Universal Scalability Law, fitted to these very runs: {:.1} % in the median, {:.1} % at the 90th.",
-            percent(self.law_median_error),
-            percent(self.law_p90_error)
-        )
+        if let (Some(median), Some(p90)) = (self.law_median_error, self.law_p90_error) {
+            writeln!(
+                f,
+                "The Universal Scalability Law, fitted to these very runs: {:.1} % in the median, {:.1} % at the 90th.",
+                percent(median),
+                percent(p90)
+            )?;
+        }
+        write!(f, "{}.", self.costs)
     }
 }

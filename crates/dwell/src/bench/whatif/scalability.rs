@@ -16,7 +16,7 @@ pub(super) fn fit(rows: &mut [Row]) {
             .collect();
         let law = Law::of(&points);
         for row in rows.iter_mut().filter(|r| series(r) == one) {
-            row.scalability = law.at(row.cell.threads as f64);
+            row.scalability = Some(law.at(row.cell.threads as f64));
         }
     }
 }
