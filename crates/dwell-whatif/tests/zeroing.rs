@@ -109,6 +109,10 @@ fn the_four_remedies_are_ranked_and_together_do_most() {
         .iter()
         .find(|r| r.what.ends_with("threads"))
         .expect("tried");
+    let queued_at = all.iter().position(|r| r.what == "a queued lock");
+    for pages in ["39 units per", "78 units per"] {
+        assert!(Some(place(pages)) < queued_at, "{pages}: {queued_at:?}");
+    }
     assert!(batch.gain.low > 4.0, "{:?}", batch.gain);
     assert!(batch.cpu_ratio.high < 0.3, "{:?}", batch.cpu_ratio);
     assert!(

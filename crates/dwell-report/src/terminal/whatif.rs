@@ -193,6 +193,14 @@ mod tests {
         let larger = answer.rows.iter().filter(|r| r.larger_machine);
         assert_eq!(larger.count(), 4);
         assert!(text.contains("8 threads, adaptive, 96 CPUs *"), "{text}");
+        // A row, a bar and an explanation of each, and of how it is.
+        let plot = text.find("Throughput").expect("a plot");
+        let bars = text[plot..]
+            .lines()
+            .filter(|l| l.contains('#') && l.contains('|'));
+        assert!(bars.count() >= answer.rows.len(), "{text}");
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(words.matches("threads' time:").count(), 9, "{text}");
         assert!(text.contains("a prediction for a larger machine"), "{text}");
         let json = crate::json::render_whatif(&answer);
         for row in &answer.rows {

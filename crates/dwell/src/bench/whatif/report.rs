@@ -209,6 +209,6 @@ impl fmt::Display for WhatIfReport {
                 percent(p90)
             )?;
         }
-        write!(f, "{}.", self.costs)
+        write!(f, "Costs: {}.", self.costs)
     }
 }
