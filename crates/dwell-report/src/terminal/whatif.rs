@@ -51,8 +51,9 @@ fn add_lock(page: &mut Page, answer: &WhatIfAnswer) {
     let lock = &answer.lock;
     page.heading(&lock.name, &format!("of {}", answer.target));
     let text = format!(
-        "A {} lock taken by {}: {} of work and a hold of {} per acquisition. {:.1} threads keep it taken; \
+        "{} {} lock taken by {}: {} of work and a hold of {} per acquisition. {:.1} threads keep it taken; \
          more only wait.",
+        article(&lock.kind),
         lock.kind,
         human::counted(lock.threads as u64, "thread", "threads"),
         ns(lock.think_ns),
@@ -73,6 +74,13 @@ fn add_lock(page: &mut Page, answer: &WhatIfAnswer) {
     if !answer.others.is_empty() {
         let text = format!("Simulated with it: {}.", answer.others.join(", "));
         page.wrapped(&text, 2, 2);
+    }
+}
+
+fn article(kind: &str) -> &'static str {
+    match kind.starts_with(['a', 'm']) && kind != "mutex" {
+        true => "An",
+        false => "A",
     }
 }
 
@@ -193,6 +201,7 @@ mod tests {
         let larger = answer.rows.iter().filter(|r| r.larger_machine);
         assert_eq!(larger.count(), 4);
         assert!(text.contains("8 threads, adaptive, 96 CPUs *"), "{text}");
+        assert_eq!(["adaptive", "mcs", "mutex"].map(article), ["An", "An", "A"]);
         // A row, a bar and an explanation of each, and of how it is.
         let plot = text.find("Throughput").expect("a plot");
         let bars = text[plot..]
