@@ -3,7 +3,8 @@
 
     python3 tests/delivery/test_delivery.py --dwell DWELL --programs FOLDER --servers FOLDER
 
-Needs root, duckdb, pyarrow and opentelemetry-proto (tools/python-env.sh), an S3 server and a collector (tools/go-env.sh).
+Needs root, chdb (ClickHouse within Python), duckdb, pyarrow and opentelemetry-proto (tools/python-env.sh), an S3 server and
+a collector (tools/go-env.sh).
 """
 
 import argparse
@@ -27,9 +28,11 @@ import urllib.request
 
 sys.dont_write_bytecode = True
 
+import chdb
 import duckdb
 import pyarrow.dataset
 import pyarrow.fs
+import pyarrow.parquet
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -178,6 +181,31 @@ class Stores(Case):
             none = self.run_dwell("send", self.recording, "--store", "s3://no-such-bucket", env=env, check=False)
             self.assertIn("NoSuchBucket", none.stderr)
         self.assertNotEqual(0, self.run_dwell(*send, env={"AWS_ACCESS_KEY_ID": ""}, check=False).returncode)
+
+    def test_clickhouse_reads_only_what_is_asked_for(self):
+        """The query of docs/continuous.md."""
+        port = free_port()
+        [query] = [block for block in (ROOT / "docs" / "continuous.md").read_text().split("```") if "FROM s3(" in block]
+        with self.s3(port):
+            for service in ("api", "other"):
+                send = ["send", self.recording, "--store", "s3://profiles/prod", "--service", service]
+                self.run_dwell(*send, env=self.s3_env(port))
+            [stored] = (self.folder / "s3" / "profiles" / "prod" / "profile" / "service=api").rglob("*.parquet")
+            date = next(part.removeprefix("date=") for part in stored.parts if part.startswith("date="))
+            for name, value in [("minio:9000", f"127.0.0.1:{port}"), ("2026-11-23", date),
+                                ("KEY", KEYS["AWS_ACCESS_KEY_ID"]), ("SECRET", KEYS["AWS_SECRET_ACCESS_KEY"])]:
+                self.assertIn(name, query)
+                query = query.replace(name, value)
+            answer = chdb.query(query, "JSON")
+        wanted = collections.Counter()
+        for row in pyarrow.parquet.read_table(stored, partitioning=None).to_pylist():
+            wanted[row["function"]] += row["weight_ns"]
+        got = {row["function"]: row["seconds"] for row in json.loads(answer.data())["data"]}
+        self.assertEqual(len(got), min(20, len(wanted)))
+        for function, seconds in got.items():
+            self.assertAlmostEqual(seconds, wanted[function] / 1e9, places=6)
+        self.assertEqual(min(got.values()), sorted(wanted.values(), reverse=True)[len(got) - 1] / 1e9)
+        self.assertEqual(answer.storage_rows_read(), pyarrow.parquet.read_metadata(stored).num_rows)
 
     def test_a_folder_that_cannot_be_written(self):
         (self.folder / "file").write_text("")

