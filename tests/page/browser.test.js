@@ -199,6 +199,102 @@ test("the flame graph turns, focuses and goes back", async () => {
   await page.selectOption("#states", "both");
 });
 
+test("boxes are reached by keys, and their stacks copied", async () => {
+  await press("3", "0", "ArrowDown", "ArrowDown", "ArrowDown", "Enter");
+  const way = await has(() => {
+    const way = [window.dwell.flameRoot];
+    for (let i = 0; i < 3; i += 1) way.push(way.at(-1).children[0]);
+    return way.map(({ name, total }) => ({ name, total }));
+  });
+  assert.ok((await page.textContent("#flame-status")).startsWith(duration(way[3].total)));
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await press("c");
+  assert.equal(await has(() => navigator.clipboard.readText()), way.slice(1).map((n) => n.name).join(";"));
+  // The address leads to the same box.
+  await page.waitForFunction(() => location.hash.includes("focus=0.0.0"));
+  await page.reload();
+  await page.waitForSelector("body[data-ready]");
+  await page.waitForFunction((words) => document.querySelector("#flame-status").textContent.startsWith(words), duration(way[3].total));
+  await press("0");
+});
+
+test("moments are reached by keys; the address has the part and the moment", async () => {
+  await press("Escape", "2", "ArrowRight", "ArrowRight", "ArrowDown", "w", "w");
+  const { span, moment, thread } = await has(() => ({ span: window.dwell.span, moment: window.dwell.moment, thread: window.dwell.rec.moments.thread[window.dwell.moment] }));
+  const threads = await has(() => window.dwell.lanes.filter((l) => l.thread >= 0).map((l) => l.thread));
+  assert.equal(thread, threads[1]);
+  await page.waitForFunction(() => location.hash.includes("spanTo"));
+  await page.reload();
+  await page.waitForSelector("body[data-ready]");
+  assert.deepEqual(await has(() => window.dwell.span), span.map(Math.round));
+  assert.equal(await has(() => window.dwell.moment), moment);
+  await press("Escape", "0");
+});
+
+test("what is chosen is what every view shows", async () => {
+  // The process alone, by a click on its name: exact sums, those of the report.
+  await press("2", "0");
+  const box = await (await page.$("#lanes canvas")).boundingBox();
+  await page.mouse.click(box.x + 30, box.y + 22 + 9);
+  assert.ok((await page.textContent("#scope")).includes("pid"));
+  await press("1");
+  const { total } = wanted;
+  const divided = () => page.$$eval("#division > span", (spans) => Object.fromEntries(spans.map((s) => [s.dataset.state, s.textContent])));
+  assert.ok((await divided()).lock.includes(duration(total.blocked_by_reason_ns.lock)));
+  assert.equal((await cells("processes"))[0][1], String(total.threads));
+  await press("7");
+  const components = await cells("components");
+  assert.deepEqual(components.map((c) => c[0]).sort(), wanted.memory.components.map((c) => duration(c.time_ns)).sort());
+  assert.ok((await page.$$("#memory-time rect")).length > 0);
+  await shot("memory-part");
+  await press("5");
+  assert.ok((await page.textContent("#part")).includes(`of ${duration(total.blocked_ns)} (`));
+  await shot("wakers-part");
+  await press("6");
+  const known = new Map(wantedLocks.locks.map((l) => [l.name || l.address || l.kind, l]));
+  const locks = await cells("locks");
+  assert.ok(locks.length > 0);
+  for (const [, waits, longest, name] of locks) {
+    assert.ok(known.has(name), name);
+    assert.ok(Number(waits.replaceAll(" ", "")) > 0 && longest);
+  }
+  assert.equal(locks[0][3], wantedLocks.locks[0].name);
+  await page.click("#locks tbody tr:first-child");
+  assert.ok((await cells("lock-waiters")).length > 0);
+  await shot("locks-part");
+  // And a part of the window.
+  await press("Escape", "2");
+  await page.mouse.move(box.x + 400, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 600, box.y + 60);
+  await page.mouse.up();
+  const lived = await has(() => {
+    const { rec, choice } = window.dwell;
+    return rec.threads.start.reduce((sum, start, t) => sum + Math.max(0, Math.min(rec.threads.until[t], choice.to) - Math.max(start, choice.from)), 0);
+  });
+  await press("1");
+  const shown = await page.textContent("#division >> xpath=..");
+  assert.ok(shown.includes(`${duration(lived)} of thread time`), `${shown} and not ${duration(lived)}`);
+  await shot("overview-part");
+  await press("Escape");
+  assert.equal(await page.$("#part"), null);
+});
+
+test("each finding opens its evidence in the other views", async () => {
+  await press("1");
+  const many = await page.$$eval(".finding", (cards) => cards.map((card) => card.querySelectorAll("button").length));
+  for (let finding = 0; finding < many.length; finding += 1) {
+    assert.ok(many[finding] > 0, `finding ${finding}`);
+    for (let button = 0; button < many[finding]; button += 1) {
+      await press("1");
+      await page.locator(".finding").nth(finding).locator("button").nth(button).click();
+      await drawn();
+      assert.notEqual(await has(() => window.dwell.choice.view), "overview");
+    }
+  }
+  await press("Escape");
+});
+
 test("functions are those of the report; their callers and callees add up", async () => {
   await press("4");
   const rows = await cells("functions");

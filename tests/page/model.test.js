@@ -1,11 +1,14 @@
 // The page's model without a browser: node --test tests/page/model.test.js
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { firstChoice, fromHash, scopeText, toHash, wantedStates } from "../../crates/dwell-report/ui/model/choice.js";
 import { momentAt, recording, wakerOf } from "../../crates/dwell-report/ui/model/data.js";
 import { functionTable, neighbours } from "../../crates/dwell-report/ui/model/functions.js";
 import { chainOf, laneStretches } from "../../crates/dwell-report/ui/model/lanes.js";
 import { sweep, wideText } from "../../crates/dwell-report/ui/model/knobs.js";
+import { evidence } from "../../crates/dwell-report/ui/model/evidence.js";
+import { chains, division, isPart, lockWaits, memoryOverTime, memoryTime, waits } from "../../crates/dwell-report/ui/model/selection.js";
 import { OTHERS, sides } from "../../crates/dwell-report/ui/model/sides.js";
 import { count, duration, percent, shorten } from "../../crates/dwell-report/ui/model/text.js";
 import { boxes, busiest, searchTotal, stackTree, timeTree } from "../../crates/dwell-report/ui/model/tree.js";
@@ -29,8 +32,9 @@ function small() {
     },
     moments: {
       count: [3, 2], gap: [0, 0, 0, 0, 0], ns: [300, 600, 100, 500, 500], state: [RUNNING, LOCK, RUNNING, SLEEP, RUNNING],
-      path: [1, 2, 4, 3, 1], waker: [0, 1, 0, 2, 0], wakers: [[1, ""], [-1, "[timer]"]],
+      path: [1, 2, 4, 3, 1], waker: [0, 1, 0, 2, 0], wakers: [[1, ""], [-1, "[timer]"]], lock: [0, 1, 0, 0, 0],
     },
+    memory_work: { kinds: ["clearing pages", "page faults"], paths: [[4, 1]] },
     reduced: {}, locks: {}, timelines: [], remedies: {},
   });
 }
@@ -137,11 +141,53 @@ test("many short moments cost no more looks than pixels", () => {
   assert.equal(stretches, 1000);
 });
 
+test("a part divides as the whole does, cut to its window", () => {
+  const rec = small();
+  assert.ok(!isPart(firstChoice()) && isPart({ ...firstChoice(), pid: 10 }));
+  const all = division(rec, firstChoice());
+  assert.deepEqual([all.total, all.threads, all.states.map(Number)], [2000, 2, [900, 0, 600, 500]]);
+  const part = division(rec, { ...firstChoice(), from: 200, to: 950, states: "on" });
+  assert.deepEqual([part.total, part.states], [1500, [100 + 50 + 450, 0, 600, 300]]);
+  assert.deepEqual(part.groups[0].groups.map((g) => [g.name, g.total]), [["p/a", 750], ["p/b", 750]]);
+});
+
+test("waits of a part: who ended them, whose lock, what for in the end", () => {
+  const rec = small();
+  const { rows, blocked, known, longest } = waits(rec, { ...firstChoice(), thread: 0, from: 400, to: 1000 });
+  assert.deepEqual([blocked, known, longest], [500, 500, [1]]);
+  assert.deepEqual(rows, [{ waiter: "p/p/a", reason: "lock", waker: "p/p/b", ns: 500, max: 600 }]);
+  assert.deepEqual(chains(rec, longest, 9), [{ links: "p/p/a lock ← p/p/b sleep", ns: 600 }]);
+  const [lock] = lockWaits(rec, { ...firstChoice(), from: 0, to: 500 }).rows;
+  assert.deepEqual([lock.lock, lock.ns, lock.waits, lock.max, [...lock.wakers]], [0, 200, 1, 600, [["p/p/b", 200]]]);
+  assert.equal(lockWaits(rec, { ...firstChoice(), thread: 1 }).rows.length, 0);
+});
+
+test("memory over time has all its time", () => {
+  const rec = small();
+  const { running, kinds, stacks } = memoryTime(rec, firstChoice());
+  assert.deepEqual([running, kinds, stacks.map((s) => s.ns)], [900, [{ kind: 1, ns: 100 }], [100]]);
+  const { parts, each } = memoryOverTime(rec, firstChoice(), 30);
+  assert.equal(Math.round(parts.reduce((sum, part) => sum + part[1], 0)), 100);
+  assert.ok(parts.every((part, i) => !part[1] || (i + 1) * each > 900));
+});
+
+test("every rule has views that show what it rests on", () => {
+  const rules = readFileSync(new URL("../../docs/findings.md", import.meta.url), "utf8").match(/^## [a-z-]+$/gm).map((line) => line.slice(3));
+  assert.ok(rules.length > 10);
+  const rec = { locks: { locks: [{ name: "the_lock", address: "0x10" }] } };
+  for (const rule of rules) {
+    const [flame, ...others] = evidence(rec, { rule, title: "threads wait for the_lock", evidence: [], stacks: [{ frames: [{ function: "f", kernel: false }] }] });
+    assert.deepEqual(flame[1], { view: "flame", search: "f" });
+    assert.ok(others.length, rule);
+    for (const [, { view, chosen }] of others) assert.equal(chosen, view === "locks" ? "0x10" : undefined);
+  }
+});
+
 test("the address has what is looked at", () => {
-  const choice = { ...firstChoice(), view: "flame", search: "a&b=c #", from: 5, to: 9, inverted: true, states: "lock" };
+  const choice = { ...firstChoice(), view: "flame", search: "a&b=c #", from: 5, to: 9, inverted: true, states: "lock", focus: "0.2.1", moment: 7, spanFrom: 3, spanTo: 12 };
   assert.deepEqual(fromHash(`#${toHash(choice)}`, ["overview", "flame"]), choice);
   assert.equal(toHash(firstChoice()), "");
-  for (const strange of ["#view=nowhere", "#%E0%A4%A", "#from=9&to=5", "#from=x", "#search=%E0%A4%A", "#__proto__=1&constructor=2"]) assert.deepEqual(fromHash(strange, ["overview"]), firstChoice(), strange);
+  for (const strange of ["#view=nowhere", "#%E0%A4%A", "#from=9&to=5", "#spanFrom=9&spanTo=5", "#from=x", "#search=%E0%A4%A", "#__proto__=1&constructor=2"]) assert.deepEqual(fromHash(strange, ["overview"]), firstChoice(), strange);
   assert.equal(scopeText(small(), { ...firstChoice(), thread: 1, from: 0, to: 500 }, duration), "b, 0 s to 500 ns");
 });
 

@@ -1,8 +1,8 @@
 //! One colour per state, the same in the terminal and in pictures.
 //!
 //! Running is warm, spinning a deep red, waiting for a processor yellow, every reason for being blocked
-//! has a hue of its own. Neighbouring hues differ in lightness too, so that they stay apart for
-//! colour-blind eyes (after Okabe and Ito).
+//! has a hue of its own. They began as Okabe and Ito's, and were moved until any two stay apart for
+//! colour-blind eyes, too; a test holds that.
 use dwell_analysis::{Reason, State};
 
 /// Red, green, blue.
@@ -13,26 +13,26 @@ pub fn rgb(state: State) -> Rgb {
     match state {
         State::Running => [0xe0, 0x5a, 0x1c],
         State::Spinning => [0xb3, 0x12, 0x2e],
-        State::Runnable => [0xf2, 0xc5, 0x2e],
+        State::Runnable => [0xff, 0xc1, 0x01],
         State::Blocked(reason) => blocked_rgb(reason),
-        State::Stolen => [0xa8, 0xc4, 0x1e],
-        State::Lost => [0x4a, 0x4a, 0x4a],
+        State::Stolen => [0xb3, 0xc0, 0x47],
+        State::Lost => [0x42, 0x40, 0x4c],
     }
 }
 
 fn blocked_rgb(reason: Reason) -> Rgb {
     match reason {
-        Reason::Lock => [0x8a, 0x4f, 0xa8],
-        Reason::Io => [0x00, 0x62, 0xa8],
-        Reason::Socket => [0x56, 0xb4, 0xe9],
-        Reason::Pipe => [0x00, 0x8f, 0x6b],
-        Reason::Poll => [0x9f, 0xd3, 0xbd],
-        Reason::Sleep => [0xc2, 0xc9, 0xd3],
-        Reason::Fault => [0xd4, 0x73, 0xa6],
-        Reason::Child => [0x8c, 0x6d, 0x46],
-        Reason::Stopped => [0x7d, 0x7d, 0x7d],
-        Reason::Other => [0xb4, 0xa4, 0xd8],
-        Reason::Unknown => [0xd8, 0xcf, 0xc0],
+        Reason::Lock => [0x72, 0x4d, 0xbd],
+        Reason::Io => [0x00, 0x6d, 0x9f],
+        Reason::Socket => [0x4b, 0xae, 0xfb],
+        Reason::Pipe => [0x19, 0xa8, 0x6f],
+        Reason::Poll => [0xb3, 0xe6, 0xda],
+        Reason::Sleep => [0xcc, 0xce, 0xf3],
+        Reason::Fault => [0xda, 0x7b, 0xa1],
+        Reason::Child => [0x71, 0x65, 0x44],
+        Reason::Stopped => [0x60, 0x6d, 0x67],
+        Reason::Other => [0xae, 0x8e, 0xca],
+        Reason::Unknown => [0xd2, 0xb3, 0x9f],
     }
 }
 
@@ -93,6 +93,68 @@ mod tests {
         codes.sort_unstable();
         codes.dedup();
         assert_eq!(codes.len(), State::COUNT);
+    }
+
+    /// What eyes without one kind of cone see, of linear red, green and blue: none missing, the one for long, middle, short
+    /// waves (Machado, Oliveira and Fernandes, 2009, severity 1).
+    const EYES: [[[f64; 3]; 3]; 4] = [
+        [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ],
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ],
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ],
+    ];
+
+    /// The rows of a matrix times a vector.
+    fn times(matrix: [[f64; 3]; 3], vector: [f64; 3]) -> [f64; 3] {
+        matrix.map(|row| row.iter().zip(vector).map(|(a, b)| a * b).sum())
+    }
+
+    /// CIE L*a*b* of a colour as such eyes see it: distances in it are those that people see.
+    fn seen(rgb: Rgb, eyes: [[f64; 3]; 3]) -> [f64; 3] {
+        let linear = rgb.map(|part| match f64::from(part) / 255.0 {
+            low if low <= 0.04045 => low / 12.92,
+            high => ((high + 0.055) / 1.055).powf(2.4),
+        });
+        // sRGB's primaries over its white (D65).
+        let to_xyz = [
+            [0.4339, 0.3762, 0.1899],
+            [0.2127, 0.7152, 0.0722],
+            [0.0178, 0.1095, 0.8727],
+        ];
+        let xyz = times(to_xyz, times(eyes, linear).map(|part| part.clamp(0.0, 1.0)));
+        let [x, y, z] = xyz.map(|t| match t > 216.0 / 24389.0 {
+            true => t.cbrt(),
+            false => (24389.0 / 27.0 * t + 16.0) / 116.0,
+        });
+        [116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)]
+    }
+
+    #[test]
+    fn colours_stay_apart_for_colour_blind_eyes() {
+        let states: Vec<State> = State::all().collect();
+        for eyes in EYES {
+            for (place, a) in states.iter().enumerate() {
+                for b in &states[place + 1..] {
+                    let [one, other] = [*a, *b].map(|state| seen(rgb(state), eyes));
+                    let squares = one.iter().zip(other).map(|(a, b)| (a - b).powi(2));
+                    let distance = squares.sum::<f64>().sqrt();
+                    // 2.3 is just noticed side by side; a legend is not side by side.
+                    assert!(distance > 14.0, "{a:?} and {b:?}: {distance}");
+                }
+            }
+        }
     }
 
     #[test]

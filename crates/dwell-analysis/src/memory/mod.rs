@@ -10,7 +10,7 @@ mod sums;
 
 use crate::analysis::Analysis;
 use crate::apportion::{apportion, scaled};
-use crate::names::{FunctionId, StackRef};
+use crate::names::{FunctionId, PathId, StackRef};
 use crate::state::State;
 pub use components::Component;
 use components::{Work, work};
@@ -120,6 +120,31 @@ pub fn ledger(analysis: &Analysis<'_>) -> Option<Ledger> {
     ledger.samples = samples(analysis, &callers);
     ledger.stacks = in_order(stacks);
     Some(ledger)
+}
+
+/// Stacks on which threads worked for memory, with what they worked at, in the order of their ids; empty where the ledger was
+/// not recorded. Of a stack that several processes have, the first that it was met in decides.
+pub fn stacks_at_work(analysis: &Analysis<'_>) -> Vec<(PathId, Component)> {
+    if analysis.tables.meta.memory.is_none() {
+        return Vec::new();
+    }
+    let callers = callers(analysis);
+    let mut works: BTreeMap<PathId, Work> = BTreeMap::new();
+    let entries = analysis.profile.entries.iter();
+    for entry in entries.filter(|e| e.state.on_cpu()) {
+        let path = analysis.names.path_of(entry.stack);
+        works.entry(path).or_insert_with(|| {
+            let process = analysis.tables.threads[entry.thread as usize].process;
+            let process = analysis.index.process(process);
+            work_of(analysis, analysis.names.path(path), process, &callers)
+        });
+    }
+    let works = works.into_iter();
+    let of_memory = works.filter_map(|(path, work)| match work {
+        Work::Memory(component) => Some((path, component)),
+        _ => None,
+    });
+    of_memory.collect()
 }
 
 fn in_order(stacks: FxHashMap<Key, StackCost>) -> Vec<StackCost> {

@@ -32,7 +32,16 @@ impl LocksAnswer {
 
     /// The same, with the analysis done before.
     pub fn of(analysis: &Analysis<'_>, waits: &Waits, options: &Options) -> LocksAnswer {
-        let locks = Locks::of(analysis, waits);
+        LocksAnswer::with(analysis, waits, &Locks::of(analysis, waits), options)
+    }
+
+    /// The same, with the locks found before.
+    pub fn with(
+        analysis: &Analysis<'_>,
+        waits: &Waits,
+        locks: &Locks,
+        options: &Options,
+    ) -> LocksAnswer {
         let origins = Origins::of(analysis);
         let by_use = locks.by_use();
         let waited_ns = by_use[Use::Lock as usize];
@@ -64,11 +73,11 @@ impl LocksAnswer {
             count: locks.of_use(Use::Lock).count() as u64,
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
-            lock_counts: lock_counts(analysis, &locks),
+            lock_counts: lock_counts(analysis, locks),
             deadlocks: deadlocks(analysis, waits, &origins),
-            contended: contended(analysis, waits, &locks, &origins, options.locks),
+            contended: contended(analysis, waits, locks, &origins, options.locks),
             kernel: kernel_locks(analysis, options.locks),
-            blocks: blocks(analysis, &locks),
+            blocks: blocks(analysis, locks),
             locks: told(Use::Lock),
             unknown: told(Use::Unknown),
             waiting_for_work: Use::ALL[1..3].iter().flat_map(|u| told(*u)).collect(),

@@ -1,6 +1,8 @@
 //! The recording in columns: numbers of like things one behind the other, which compress well.
 use super::reduce::{self, Reduced};
 use super::{MOST_ENTRIES, MOST_MOMENTS};
+use dwell_analysis::locks::{Locks, Use};
+use dwell_analysis::memory;
 use dwell_analysis::names::{Missing, StackRef};
 use dwell_analysis::{Analysis, groups};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -47,6 +49,8 @@ pub(super) struct Moments<'a> {
     path: Vec<u32>,
     /// Place in `wakers` and one more; 0 is none.
     waker: Vec<u32>,
+    /// Place in the answer's `locks` and one more, of waits that were kept one by one; 0 is none.
+    lock: Vec<u32>,
     /// `[thread or -1, name]`.
     wakers: Vec<(i64, &'a str)>,
 }
@@ -123,7 +127,21 @@ pub(super) fn entries(analysis: &Analysis<'_>) -> Entries {
     entries
 }
 
-pub(super) fn moments<'a>(analysis: &'a Analysis<'_>) -> (Moments<'a>, Reduced) {
+/// By site the place of its lock among those told and one more; 0 is none.
+pub(super) fn lock_of_sites(analysis: &Analysis<'_>, locks: &Locks, told: usize) -> Vec<u32> {
+    let mut of_sites = vec![0; analysis.tables.sites.len()];
+    for (lock, place) in locks.of_use(Use::Lock).take(told).zip(1..) {
+        for site in &lock.sites {
+            of_sites[*site] = place;
+        }
+    }
+    of_sites
+}
+
+pub(super) fn moments<'a>(
+    analysis: &'a Analysis<'_>,
+    lock_of_sites: &[u32],
+) -> (Moments<'a>, Reduced) {
     let tables = analysis.tables;
     let all = dwell_analysis::Moments::of(analysis);
     let threads = 0..tables.threads.len();
@@ -141,23 +159,24 @@ pub(super) fn moments<'a>(analysis: &'a Analysis<'_>) -> (Moments<'a>, Reduced) 
             columns.state.push(moment.state.index() as u8);
             columns.path.push(analysis.names.path_of(moment.stack));
             let slice = moment.slice.filter(|_| moment.state.reason().is_some());
-            let waker = slice
-                .map(|slice| &tables.slices[slice as usize])
-                .map_or(0, |slice| {
-                    let position = slice.waker_thread.and_then(|id| analysis.index.thread(id));
-                    let name = slice.waker_name.as_str();
-                    let key = (
-                        position.map_or(-1, |p| p as i64),
-                        if position.is_some() { "" } else { name },
-                    );
-                    if key == (-1, "") {
-                        return 0;
-                    }
-                    *wakers.entry(key).or_insert_with(|| {
-                        columns.wakers.push(key);
-                        columns.wakers.len() as u32
-                    })
-                });
+            let slice = slice.map(|slice| &tables.slices[slice as usize]);
+            let site = slice.and_then(|slice| analysis.index.site(slice.site));
+            columns.lock.push(site.map_or(0, |at| lock_of_sites[at]));
+            let waker = slice.map_or(0, |slice| {
+                let position = slice.waker_thread.and_then(|id| analysis.index.thread(id));
+                let name = slice.waker_name.as_str();
+                let key = (
+                    position.map_or(-1, |p| p as i64),
+                    if position.is_some() { "" } else { name },
+                );
+                if key == (-1, "") {
+                    return 0;
+                }
+                *wakers.entry(key).or_insert_with(|| {
+                    columns.wakers.push(key);
+                    columns.wakers.len() as u32
+                })
+            });
             columns.waker.push(waker);
         }
     }
@@ -180,4 +199,24 @@ pub(super) fn places(analysis: &Analysis<'_>) -> Vec<(u32, String)> {
     let mut places: Vec<(u32, String)> = places.into_iter().collect();
     places.sort_unstable();
     places
+}
+
+/// Kinds of work for memory by name, and `[path, kind]` of the stacks on which it was done.
+#[derive(Serialize)]
+pub(super) struct MemoryWork {
+    kinds: Vec<&'static str>,
+    paths: Vec<(u32, usize)>,
+}
+
+pub(super) fn memory_work(analysis: &Analysis<'_>) -> MemoryWork {
+    let at_work = memory::stacks_at_work(analysis);
+    let mut kinds: Vec<&str> = at_work.iter().map(|(_, c)| c.name()).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let place = |name| kinds.binary_search(&name).unwrap_or_default();
+    let paths = at_work.iter().map(|(path, c)| (*path, place(c.name())));
+    MemoryWork {
+        paths: paths.collect(),
+        kinds,
+    }
 }

@@ -16,7 +16,8 @@ pub use compare::write_diff;
 
 use crate::answer::{Answer, LockTimeline, LocksAnswer, Options};
 use crate::whatif::WhatIfAnswer;
-use columns::{Entries, Moments, Threads};
+use columns::{Entries, MemoryWork, Moments, Threads};
+use dwell_analysis::locks::Locks;
 use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
 use reduce::Reduced;
@@ -53,6 +54,7 @@ struct Payload<'a> {
     threads: Threads<'a>,
     entries: Entries,
     moments: Moments<'a>,
+    memory_work: MemoryWork,
     reduced: Reduced,
     start_ns: u64,
 }
@@ -87,9 +89,11 @@ fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a
         recording: None,
     };
     let names = &analysis.names;
-    let (moments, reduced) = columns::moments(analysis);
     let waits = Waits::of(analysis.tables, &analysis.index);
-    let locks = LocksAnswer::of(analysis, &waits, &options);
+    let found = Locks::of(analysis, &waits);
+    let of_sites = columns::lock_of_sites(analysis, &found, options.locks);
+    let (moments, reduced) = columns::moments(analysis, &of_sites);
+    let locks = LocksAnswer::with(analysis, &waits, &found, &options);
     let timeline = |lock| LockTimeline::of(analysis, lock, TIMELINE_PARTS);
     let first = locks.contended.iter().take(TIMELINES).cloned();
     Payload {
@@ -108,6 +112,7 @@ fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a
         threads: columns::threads(analysis),
         entries: columns::entries(analysis),
         moments,
+        memory_work: columns::memory_work(analysis),
         reduced,
         start_ns: analysis.tables.meta.start_ns,
     }

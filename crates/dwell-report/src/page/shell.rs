@@ -16,16 +16,19 @@ macro_rules! module {
 }
 
 /// The modules of a recording's page, each after those that it needs.
-pub(super) const RECORDING: [&str; 21] = [
+pub(super) const RECORDING: [&str; 24] = [
     module!("model/text.js"),
     module!("model/data.js"),
     module!("model/choice.js"),
     module!("model/tree.js"),
     module!("model/functions.js"),
     module!("model/lanes.js"),
+    module!("model/selection.js"),
+    module!("model/evidence.js"),
     module!("model/sides.js"),
     module!("model/knobs.js"),
     module!("views/dom.js"),
+    module!("views/part.js"),
     module!("views/boxes.js"),
     module!("views/overview.js"),
     module!("views/timeline.js"),

@@ -14,6 +14,10 @@ const DEFAULTS = {
   idle: false, // idle pools unfolded
   byTime: false, // a thread's stacks one after the other
   chosen: "", // a function, a lock
+  spanFrom: 0, // what the timeline shows, ns; both 0: the whole window
+  spanTo: 0,
+  moment: -1, // of the timeline
+  focus: "", // of a flame graph: places of children from its root on, with dots between
   asked: "", // of the simulation
   side: "after", // of a comparison: whose time the widths are
 };
@@ -42,6 +46,7 @@ export function fromHash(hash, views) {
   }
   if (!views.includes(choice.view)) choice.view = DEFAULTS.view;
   if (!(choice.to > choice.from)) choice.from = choice.to = 0;
+  if (!(choice.spanTo > choice.spanFrom)) choice.spanFrom = choice.spanTo = 0;
   return choice;
 }
 

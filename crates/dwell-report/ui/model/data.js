@@ -45,6 +45,8 @@ export function recording(payload) {
     syscalls: payload.syscalls,
     threads,
     entries: payload.entries,
+    memoryKinds: payload.memory_work.kinds,
+    memoryWork: new Map(payload.memory_work.paths),
     moments: {
       first, start, thread,
       ns: Float64Array.from(moments.ns),
@@ -52,6 +54,7 @@ export function recording(payload) {
       path: Uint32Array.from(moments.path),
       waker: Uint32Array.from(moments.waker),
       wakers: moments.wakers,
+      lock: Uint16Array.from(moments.lock),
     },
   };
 }

@@ -11,7 +11,8 @@ const HEIGHT = 18;
  */
 export function boxesDrawing(app, root, { color, words, time, tools }) {
   const { choice } = app;
-  let path = [root]; // from the root to what the whole width is
+  let path = focused(root, choice.focus); // from the root to what the whole width is
+  let marked = null; // by the arrow keys: the way to it
   let shown = [];
   const canvas = el("canvas", { tabindex: 0, "aria-label": "flame graph" });
   const tall = el("div", { class: "tall" });
@@ -29,6 +30,8 @@ export function boxesDrawing(app, root, { color, words, time, tools }) {
 
   function focus(newPath) {
     path = newPath;
+    choice.focus = placesOf(path);
+    app.noteSoon();
     const top = path.at(-1);
     const rows = path.length + top.depth;
     tall.style.height = `${rows * HEIGHT}px`;
@@ -69,7 +72,32 @@ export function boxesDrawing(app, root, { color, words, time, tools }) {
       context.fillText(shorten(node.name + (node.kernel ? " [k]" : ""), Math.floor((wide - 6) / 6.7)), left + 3, y + HEIGHT / 2);
     }
     context.globalAlpha = 1;
+    if (node !== marked?.at(-1)) return;
+    context.strokeStyle = themed("--ink");
+    context.lineWidth = 2;
+    context.strokeRect(left + 1, y + 1, Math.max(2, wide - 2), HEIGHT - 3);
   }
+
+  /** Marks the node that `to` finds from the marked one; its words are told. */
+  function mark(to) {
+    const next = to(marked ?? path);
+    if (!next) return;
+    marked = next;
+    const depth = marked.length - 1;
+    const y = (choice.icicle ? depth : Math.max(path.length + path.at(-1).depth, Math.floor(box.clientHeight / HEIGHT)) - 1 - depth) * HEIGHT;
+    if (y < box.scrollTop) box.scrollTop = y;
+    else if (y + HEIGHT > box.scrollTop + box.clientHeight) box.scrollTop = y + HEIGHT - box.clientHeight;
+    under = marked.at(-1);
+    status.textContent = words(under).replaceAll("\n", " · ");
+    redraw();
+  }
+  const inward = (way) => way.at(-1).children.length > 0 && [...way, way.at(-1).children[0]];
+  const outward = (way) => way.length > 1 && way.slice(0, -1);
+  const beside = (by) => (way) => {
+    const all = way.at(-2)?.children ?? [];
+    const next = all[all.indexOf(way.at(-1)) + by];
+    return next && [...way.slice(0, -1), next];
+  };
 
   const pointed = (event) => shown.find((b) => event.offsetX >= b.left && event.offsetX < b.left + b.wide && event.offsetY >= b.y && event.offsetY < b.y + HEIGHT);
   let under = null;
@@ -88,16 +116,37 @@ export function boxesDrawing(app, root, { color, words, time, tools }) {
     o: () => app.set({ icicle: !choice.icicle }),
     0: () => focus([root]),
     Backspace: () => path.length > 1 && focus(path.slice(0, -1)),
+    ArrowDown: () => mark(choice.icicle ? inward : outward),
+    ArrowUp: () => mark(choice.icicle ? outward : inward),
+    ArrowLeft: () => mark(beside(-1)),
+    ArrowRight: () => mark(beside(1)),
+    Enter: () => marked && focus(marked),
     c: () => under && navigator.clipboard?.writeText(wayTo(under, [root]).slice(1).map((n) => n.name).join(";")),
   });
   app.flameRoot = root;
   app.resized = redraw;
   const found = searchTotal(root, choice.search);
-  requestAnimationFrame(() => focus([root]));
+  requestAnimationFrame(() => focus(path));
   return el("div", { style: { display: "flex", flexDirection: "column", flex: 1, minHeight: 0 } },
     el("div", { class: "tools" }, tools, toggle(app, "icicle", "from the top (o)"), searchField(app),
       choice.search ? el("span", { id: "found" }, `${time(found)} · ${percent(found, root.total)}`) : "", status),
     box);
+}
+
+/** Where the last node of a way from the root is: places of children, with dots between. */
+function placesOf(path) {
+  return path.slice(1).map((node, depth) => path[depth].children.indexOf(node)).join(".");
+}
+
+/** The way that such places say, as far as there is one. */
+function focused(root, places) {
+  const path = [root];
+  for (const place of places ? places.split(".") : []) {
+    const next = path.at(-1).children[place];
+    if (!next) break;
+    path.push(next);
+  }
+  return path;
 }
 
 /** The nodes from the root to `wanted`, which lies below the last of `path`. */

@@ -1,15 +1,54 @@
 // Locks: which cost most, and of one of them who held it and who waited.
+import { isPart, lockWaits } from "../model/selection.js";
 import { count, duration, percent } from "../model/text.js";
 import { el, framesText, ownFramesText, svg, table, tip } from "./dom.js";
+import { partNote } from "./part.js";
 import { sidesDrawing } from "./sides.js";
 import { party } from "./wakers.js";
 
 export function locks(app) {
   const { locks } = app.rec;
+  if (isPart(app.choice)) return partOfLocks(app);
   const pairs = locks.blocks.map((b) => ({ from: b.waiter, to: party(b.waker), ns: b.waited_ns }));
   return el("div", { class: "page" }, deadlocks(locks.deadlocks), ranking(app),
     pairs.length ? el("section", {}, el("h2", {}, "Who blocks whom"), sidesDrawing(pairs, ["who waited for a lock", "who let it go"], "blocks")) : "",
     spun(locks.spun), inKernel(locks.kernel), counted(locks.lock_counts));
+}
+
+const nameOf = (l) => l.name || l.address || l.kind;
+const keyOf = (lock) => lock.address ?? lock.name;
+
+/** Waits for locks of a part, from those that were kept one by one. */
+function partOfLocks(app) {
+  const { locks, timelines } = app.rec;
+  const { rows, other } = lockWaits(app.rec, app.choice);
+  const of = (row) => locks.locks[row.lock];
+  const chosen = rows.find((row) => keyOf(of(row)) === app.choice.chosen);
+  const byTime = (map) => [...map].map(([who, ns]) => ({ who, ns })).sort((a, b) => b.ns - a.ns);
+  const time = { head: "waited", number: true, sort: (r) => r.ns, text: (r) => duration(r.ns) };
+  const columns = [
+    time,
+    { head: "waits", number: true, sort: (r) => r.waits, text: (r) => count(r.waits) },
+    { head: "longest", number: true, sort: (r) => r.max, text: (r) => duration(r.max) },
+    { head: "lock", mono: true, sort: (r) => nameOf(of(r)), text: (r) => nameOf(of(r)) },
+    { head: "kind", text: (r) => `${of(r).runtime} ${of(r).kind}`.trim() },
+  ];
+  const sideTable = (head, map, id) => table([time, { head, text: (r) => r.who }], byTime(map), { id, most: 10 });
+  const seen = chosen && locks.contended.find((c) => c.address === of(chosen).address);
+  const shown = seen && timelines.find((t) => t.lock.lock === seen.lock);
+  return el("div", { class: "page" }, partNote(app, `Which lock it was is known of waits that were kept one by one. ${duration(other)} of other waits on futexes, for work or too short to be kept, are not in these.`),
+    el("section", {}, el("h2", {}, "Locks"), rows.length ? table(columns, rows, { id: "locks", pick: (r) => app.set({ chosen: keyOf(of(r)) }), chosen: (r) => r === chosen })
+      : el("p", { class: "quiet" }, "No wait for a lock that was kept.")),
+    chosen ? el("section", { id: "lock" }, el("h2", { class: "mono" }, nameOf(of(chosen))), shown ? overTime(cut(shown, app.choice)) : "",
+      el("div", { class: "two" }, sideTable("who waited", chosen.waiters, "lock-waiters"), sideTable("who let it go", chosen.wakers, "lock-blame"))) : "");
+}
+
+/** Of a lock's parts those that lie in the chosen part of the window. */
+function cut(timeline, { from, to }) {
+  if (!to) return timeline;
+  const { parts, at_ns: at, part_ns: each } = timeline;
+  const [first, end] = [Math.max(0, Math.floor((from - at) / each)), Math.ceil((to - at) / each)];
+  return { ...timeline, parts: parts.slice(first, end), at_ns: at + first * each };
 }
 
 function ranking(app) {
@@ -22,13 +61,12 @@ function ranking(app) {
     { head: "acquired", number: true, sort: (l) => l.acquired ?? 0, text: (l) => (l.acquired === null ? "-" : count(l.acquired)) },
     { head: "longest", number: true, sort: (l) => l.max_ns, text: (l) => duration(l.max_ns) },
     { head: "queue", number: true, sort: (l) => l.queue_longest, text: (l) => String(l.queue_longest) },
-    { head: "lock", mono: true, sort: (l) => l.name, text: (l) => l.name || l.address || l.kind },
+    { head: "lock", mono: true, sort: (l) => l.name, text: nameOf },
     { head: "kind", text: (l) => `${l.runtime} ${l.kind}`.trim() },
   ];
-  const key = (lock) => lock.address ?? lock.name;
-  const chosen = all.find((l) => key(l) === app.choice.chosen);
+  const chosen = all.find((l) => keyOf(l) === app.choice.chosen);
   return el("section", {}, el("h2", {}, "Locks"),
-    all.length ? table(columns, all, { id: "locks", pick: (l) => app.set({ chosen: key(l) }), chosen: (l) => l === chosen })
+    all.length ? table(columns, all, { id: "locks", pick: (l) => app.set({ chosen: keyOf(l) }), chosen: (l) => l === chosen })
       : el("p", { class: "quiet" }, "No thread waited for a lock."),
     chosen ? detail(app, chosen) : "");
 }

@@ -1,11 +1,15 @@
 // What was recorded, what the rules say, how time divides, how far to trust it.
 import { count, duration, percent } from "../model/text.js";
+import { evidence } from "../model/evidence.js";
+import { division, isPart } from "../model/selection.js";
 import { dividedBar, el, framesText, table } from "./dom.js";
+import { partNote } from "./part.js";
 
 export function overview(app) {
   const { answer } = app.rec;
+  const whole = divided(app);
   return el("div", { class: "page" },
-    about(answer.recording), findings(app), division(app), processes(app), trust(app));
+    about(answer.recording), partNote(app, "Findings and losses are those of the whole recording."), findings(app), divides(app, whole), processes(app, whole), trust(app));
 }
 
 function about(r) {
@@ -32,17 +36,15 @@ function findings(app) {
 function card(app, finding) {
   const numbers = finding.evidence.map((n) => [el("dt", {}, value(n)), el("dd", {}, n.label)]);
   const stacks = finding.stacks.map((s) => el("p", { class: "mono" }, el("span", { class: "quiet" }, `${s.label}: `), framesText(s.frames)));
-  const place = finding.stacks[0]?.frames.find((f) => !f.kernel)?.function;
   const { low, high, of, how } = finding.effect;
   const [least, most] = [low, high].map((share) => Math.round(100 * share));
   const range = least === most ? `${most} %` : `${least} to ${most} %`;
-  const look = place && el("button", { click: () => app.set({ view: "flame", search: place }) }, "look at it in the flame graph");
   return el("div", { class: `finding ${finding.severity}` },
     el("h3", {}, `${finding.severity}: ${finding.title} `, el("span", { class: "quiet" }, finding.rule)),
     el("dl", {}, numbers), stacks,
     el("p", {}, el("b", {}, "Remedy: "), finding.remedy),
     el("p", {}, el("b", {}, "Saves "), `${range} of ${of}: ${how}. `, el("span", { class: "quiet" }, `Sure: ${finding.confidence}; ${finding.page}`)),
-    look || "");
+    el("p", {}, evidence(app.rec, finding).map(([words, choice]) => [el("button", { click: () => app.set(choice) }, words), " "])));
 }
 
 function value(number) {
@@ -52,44 +54,51 @@ function value(number) {
   return number.unit === "per_second" ? `${text}/s` : text;
 }
 
-/** Time by state of a division, in the order of the states: `[state, ns]`. */
-function byState(app, d) {
-  return app.rec.states.map((state) => {
-    if (state.reason) return [state, d.blocked_by_reason_ns[state.reason] ?? 0];
-    if (state.name === "running") return [state, d.running_ns - d.spinning_ns];
-    return [state, d[`${state.name}_ns`] ?? 0];
+/** What a division of the answer has, as one of a selection: `{name, pid, threads, states, total, groups}`. */
+function fromAnswer(app, name, pid, d, groups = []) {
+  const states = app.rec.states.map((state) => {
+    if (state.reason) return d.blocked_by_reason_ns[state.reason] ?? 0;
+    return state.name === "running" ? d.running_ns - d.spinning_ns : d[`${state.name}_ns`] ?? 0;
   });
+  return { name, pid, threads: d.threads, states, total: d.lifetime_ns, groups };
 }
 
-function bar(app, d, small) {
-  return dividedBar(byState(app, d).map(([state, ns]) => [state.color, ns, `${state.label}: ${duration(ns)}, ${percent(ns, d.lifetime_ns)}`]), small);
+/** How what is looked at divides: the answer's sums, or those of a part. */
+function divided(app) {
+  const { rec, choice } = app;
+  if (isPart(choice)) return division(rec, choice);
+  const { total, processes } = rec.answer;
+  const groups = (p) => p.groups.map((g) => fromAnswer(app, g.name, p.pid, g.division));
+  return fromAnswer(app, "", 0, total, processes.map((p) => fromAnswer(app, `${p.name} (${p.pid})`, p.pid, p.division, groups(p))));
 }
 
-function division(app) {
-  const { total } = app.rec.answer;
-  const shown = byState(app, total).filter(([, ns]) => ns > 0);
-  const entry = ([state, ns]) => el("span", { "data-state": state.reason || state.name },
-    el("i", { style: { background: state.color } }), `${state.label} ${percent(ns, total.lifetime_ns)}`, el("span", { class: "quiet" }, `  ${duration(ns)}`));
+const bar = (app, d, small) => dividedBar(app.rec.states.map((state, i) => [state.color, d.states[i], `${state.label}: ${duration(d.states[i])}, ${percent(d.states[i], d.total)}`]), small);
+
+/** Time of the states that `wanted` says. */
+const timeOf = (app, d, wanted) => d.states.reduce((sum, ns, i) => sum + (wanted(app.rec.states[i]) ? ns : 0), 0);
+
+const cpusOf = (app, d) => timeOf(app, d, (state) => state.onCpu) / (app.choice.to - app.choice.from || app.rec.window);
+
+function divides(app, d) {
+  const entry = (state, i) => d.states[i] > 0 && el("span", { "data-state": state.reason || state.name },
+    el("i", { style: { background: state.color } }), `${state.label} ${percent(d.states[i], d.total)}`, el("span", { class: "quiet" }, `  ${duration(d.states[i])}`));
   return el("section", {},
     el("h2", {}, "How it divides"),
-    el("p", { class: "quiet" }, `${duration(total.lifetime_ns)} of thread time, ${total.cpus.toFixed(2)} CPUs in use`),
-    bar(app, total), el("div", { class: "legend", id: "division" }, shown.map(entry)));
+    el("p", { class: "quiet" }, `${duration(d.total)} of thread time, ${cpusOf(app, d).toFixed(2)} CPUs in use`),
+    bar(app, d), el("div", { class: "legend", id: "division" }, app.rec.states.map(entry).filter(Boolean)));
 }
 
-function processes(app) {
-  const rows = [];
-  for (const p of app.rec.answer.processes) {
-    rows.push({ name: `${p.name} (${p.pid})`, pid: p.pid, d: p.division });
-    if (p.groups.length > 1) rows.push(...p.groups.map((g) => ({ name: `\u2003${g.name}`, pid: p.pid, d: g.division })));
-  }
+function processes(app, d) {
+  const rows = d.groups.flatMap((p) => [p, ...(p.groups.length > 1 ? p.groups.map((g) => ({ ...g, name: `\u2003${g.name}` })) : [])]);
+  const share = (wanted) => (r) => percent(timeOf(app, r, wanted), r.total);
   const columns = [
     { head: "process, threads", text: (r) => r.name },
-    { head: "threads", number: true, text: (r) => count(r.d.threads) },
-    { head: "CPUs", number: true, text: (r) => r.d.cpus.toFixed(2) },
-    { head: "running", number: true, text: (r) => percent(r.d.running_ns, r.d.lifetime_ns) },
-    { head: "wants a CPU", number: true, text: (r) => percent(r.d.runnable_ns, r.d.lifetime_ns) },
-    { head: "blocked", number: true, text: (r) => percent(r.d.blocked_ns, r.d.lifetime_ns) },
-    { head: "", text: (r) => el("div", { style: { width: "220px" } }, bar(app, r.d, true)) },
+    { head: "threads", number: true, text: (r) => count(r.threads) },
+    { head: "CPUs", number: true, text: (r) => cpusOf(app, r).toFixed(2) },
+    { head: "running", number: true, text: share((state) => state.onCpu) },
+    { head: "wants a CPU", number: true, text: share((state) => state.name === "runnable") },
+    { head: "blocked", number: true, text: share((state) => state.reason) },
+    { head: "", text: (r) => el("div", { style: { width: "220px" } }, bar(app, r, true)) },
   ];
   return el("section", {}, el("h2", {}, "By process"),
     table(columns, rows, { id: "processes", pick: (r) => app.set({ view: "timeline", pid: r.pid, thread: -1 }) }));

@@ -11,21 +11,30 @@ const COMMON_KEYS = [["/", "find"], ["Esc", "drop what is found, chosen or cut o
  */
 export function start({ views, keys, made, titled, scoped }) {
   const names = Object.keys(views);
+  let noting;
   const app = {
     rec: null,
     choice: firstChoice(),
     keys: {},
     /** Puts what is looked at into the address. */
     note(anew) {
+      clearTimeout(noting);
       const hash = `#${toHash(app.choice)}`;
       if (anew) history.pushState(null, "", hash);
       else history.replaceState(null, "", hash);
+    },
+    /** The same for what changes many times a second: browsers take only some of that. */
+    noteSoon() {
+      clearTimeout(noting);
+      noting = setTimeout(() => app.note(), 200);
     },
     /** Changes what is looked at; `focus` is the id of what keeps the keys. */
     set(change, focus) {
       const { view } = app.choice;
       Object.assign(app.choice, change);
       if (app.choice.view !== view && !("chosen" in change)) app.choice.chosen = "";
+      // Another tree has other places.
+      if (!("focus" in change) && Object.keys(change).some((key) => key !== "search" && key !== "icicle")) app.choice.focus = "";
       app.note(app.choice.view !== view);
       draw();
       const field = focus && document.getElementById(focus);
@@ -49,6 +58,7 @@ export function start({ views, keys, made, titled, scoped }) {
     document.documentElement.dataset.theme = theme;
     if (app.rec) draw();
   }
+  app.drop = drop;
   const turnTheme = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
 
   function showSheet() {
@@ -60,8 +70,7 @@ export function start({ views, keys, made, titled, scoped }) {
   }
 
   function drop() {
-    app.moment = undefined;
-    app.set({ search: "", chosen: "", from: 0, to: 0, pid: 0, thread: -1 });
+    app.set({ search: "", chosen: "", from: 0, to: 0, pid: 0, thread: -1, moment: -1 });
   }
 
   function find() {
@@ -73,6 +82,8 @@ export function start({ views, keys, made, titled, scoped }) {
     if (event.ctrlKey || event.metaKey || event.altKey || document.getElementById("sheet").open) return;
     const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
     if (typing && event.key !== "Escape") return;
+    // It is for what has the focus: a button, a row.
+    if (event.key === "Enter" && !["CANVAS", "MAIN", "BODY"].includes(event.target.tagName)) return;
     const view = names[Number(event.key) - 1];
     const act = { "?": showSheet, T: turnTheme, Escape: drop, "/": find }[event.key] ?? app.keys[event.key] ?? (view && (() => app.set({ view })));
     if (!act) return;

@@ -1,6 +1,6 @@
 // A lane for each thread, coloured by state.
 import { hasThread } from "../model/choice.js";
-import { momentAt, threadName, wakerOf } from "../model/data.js";
+import { momentAt, momentBefore, threadName, wakerOf } from "../model/data.js";
 import { chainOf, laneStretches } from "../model/lanes.js";
 import { duration, shorten } from "../model/text.js";
 import { el, sized, themed, tip } from "./dom.js";
@@ -14,7 +14,9 @@ const LEAST = 1000;
 export function timeline(app) {
   const { rec, choice } = app;
   const lanes = lanesOf(rec, choice);
-  let [from, to] = app.span ?? [0, rec.window];
+  let [from, to] = choice.spanTo ? [choice.spanFrom, choice.spanTo] : [0, rec.window];
+  app.span = [from, to];
+  app.moment = choice.moment >= 0 && choice.moment < rec.moments.ns.length ? choice.moment : undefined;
   let drag = null;
   const colors = rec.states.map(({ color }) => {
     const rgb = parseInt(color.slice(1), 16);
@@ -123,6 +125,8 @@ export function timeline(app) {
 
   function show(moment) {
     app.moment = moment < 0 ? undefined : moment;
+    choice.moment = moment;
+    app.noteSoon();
     const chain = moment < 0 ? [] : chainOf(rec, moment);
     const line = (at, place) => {
       const state = rec.states[rec.moments.state[at]];
@@ -141,7 +145,36 @@ export function timeline(app) {
     from = Math.max(0, Math.min(newFrom, rec.window - length));
     to = from + length;
     app.span = [from, to];
+    [choice.spanFrom, choice.spanTo] = length < rec.window ? [Math.round(from), Math.round(to)] : [0, 0];
+    app.noteSoon();
     redraw();
+  }
+  /** Goes to the moment before or after the chosen one, or to what the thread above or below did then. */
+  function step(along, lane) {
+    const threads = lanes.filter((l) => l.thread >= 0).map((l) => l.thread);
+    if (!threads.length) return;
+    const { first, start, ns, thread } = rec.moments;
+    let next = first[threads[0]];
+    if (app.moment !== undefined && lane) {
+      const place = threads.indexOf(thread[app.moment]) + lane;
+      const middle = Math.min(to, Math.max(from, start[app.moment] + ns[app.moment] / 2));
+      next = place >= 0 && place < threads.length ? momentBefore(rec, threads[place], middle) : -1;
+    } else if (app.moment !== undefined) {
+      next = app.moment + along;
+      if (next < first[thread[app.moment]] || next >= first[thread[app.moment] + 1]) next = -1;
+    }
+    if (next < 0 || next >= ns.length) return;
+    show(next);
+    bringIntoView(next);
+  }
+
+  function bringIntoView(moment) {
+    const { start, ns, thread } = rec.moments;
+    const length = to - from;
+    if (start[moment] < from || start[moment] >= to) look(start[moment] + ns[moment] / 2 - length / 2, start[moment] + ns[moment] / 2 + length / 2);
+    const y = AXIS + lanes.findIndex((l) => l.thread === thread[moment]) * LANE;
+    if (y - AXIS < box.scrollTop) box.scrollTop = y - AXIS;
+    else if (y + LANE > box.scrollTop + box.clientHeight) box.scrollTop = y + LANE - box.clientHeight;
   }
   const zoom = (factor, around) => look(around - (around - from) * factor, around + (to - around) * factor);
 
@@ -198,8 +231,11 @@ export function timeline(app) {
     0: () => look(0, rec.window),
     f: () => {
       const chain = app.moment === undefined ? [] : chainOf(rec, app.moment);
-      if (chain.length > 1) show(chain.at(-1));
+      if (chain.length < 2) return;
+      show(chain.at(-1));
+      bringIntoView(chain.at(-1));
     },
+    ArrowLeft: () => step(-1, 0), ArrowRight: () => step(1, 0), ArrowUp: () => step(0, -1), ArrowDown: () => step(0, 1),
     z: () => app.choice.to && look(app.choice.from, app.choice.to),
   };
   app.look = look;

@@ -2,6 +2,7 @@
 import { duration } from "../model/text.js";
 import { sweep, wideText } from "../model/knobs.js";
 import { el, svg, table } from "./dom.js";
+import { partNote } from "./part.js";
 
 const KNOBS = {
   threads: ["threads", [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128]],
@@ -14,7 +15,7 @@ const KINDS = ["tas", "ttas", "ticket", "mcs", "adaptive", "mutex"];
 
 export function whatif(app) {
   const { remedies } = app.rec;
-  const page = el("div", { class: "page" }, el("h2", {}, "What if"));
+  const page = el("div", { class: "page" }, partNote(app, "The simulation is of the whole recording."), el("h2", {}, "What if"));
   if (!remedies.answer) {
     page.append(el("p", {}, remedies.why));
     return page;
