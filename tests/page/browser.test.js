@@ -313,6 +313,26 @@ test("functions are those of the report; their callers and callees add up", asyn
   await shot("functions");
 });
 
+test("the call tree opens and closes by keys and has the flame graph's time", async () => {
+  await press("3");
+  const [first, total] = await has(() => [window.dwell.flameRoot.children[0], window.dwell.flameRoot.total].map((n) => n.total ?? n));
+  await press("4", "t");
+  const rows = () => cells("calltree");
+  assert.ok((await rows())[0][0].startsWith(`${duration(first)}  ${percent(first, total)}`));
+  await page.focus("#calltree tbody tr:nth-child(2)");
+  const before = (await rows()).length;
+  await press("ArrowRight");
+  const opened = (await rows()).length;
+  assert.ok(opened > before);
+  await press("ArrowLeft");
+  assert.ok((await rows()).length < opened);
+  await page.click("#calltree th[data-order=name]");
+  await press("i");
+  assert.ok((await rows()).length > 0);
+  await shot("calltree");
+  await press("i", "t");
+});
+
 test("wakers, locks and memory are those of the answers", async () => {
   await press("5");
   const wakers = await cells("wakers");

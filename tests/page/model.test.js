@@ -7,6 +7,7 @@ import { momentAt, recording, wakerOf } from "../../crates/dwell-report/ui/model
 import { functionTable, neighbours } from "../../crates/dwell-report/ui/model/functions.js";
 import { chainOf, laneStretches } from "../../crates/dwell-report/ui/model/lanes.js";
 import { sweep, wideText } from "../../crates/dwell-report/ui/model/knobs.js";
+import { openRows, openWay } from "../../crates/dwell-report/ui/model/calltree.js";
 import { evidence } from "../../crates/dwell-report/ui/model/evidence.js";
 import { chains, division, isPart, lockWaits, memoryOverTime, memoryTime, waits } from "../../crates/dwell-report/ui/model/selection.js";
 import { OTHERS, sides } from "../../crates/dwell-report/ui/model/sides.js";
@@ -139,6 +140,20 @@ test("many short moments cost no more looks than pixels", () => {
   let stretches = 0;
   laneStretches(rec, 0, 0, many, 1000, (_, wide) => { stretches += wide; });
   assert.equal(stretches, 1000);
+});
+
+test("a call tree opens what has no choice, and all open rows have all time", () => {
+  const { root } = stackTree(small(), firstChoice());
+  const open = new Set();
+  openWay(root.children[0], open);
+  const names = (order) => openRows(root, open, order, 99).map(({ node, depth }) => `${depth} ${node.name}`);
+  assert.deepEqual(names("total"), ["0 p", "1 p/a", "1 p/b"]);
+  assert.deepEqual(names("name"), names("total"));
+  const every = (node) => node.children.forEach((child) => every(open.add(child) && child));
+  every(root);
+  const rows = openRows(root, open, "own", 99);
+  assert.equal(rows.reduce((sum, { node }) => sum + node.own, 0), root.total);
+  assert.equal(openRows(root, open, "own", 3).length, 3);
 });
 
 test("a part divides as the whole does, cut to its window", () => {

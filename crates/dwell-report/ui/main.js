@@ -21,7 +21,7 @@ start({
     ["w s a d", "timeline: closer, farther, left, right"], ["0", "timeline, flame graph: all of it"], ["drag", "timeline: this part of the window, in all views"],
     ["z", "timeline: closer to that part"], ["click", "timeline: a moment's stack, and who ended it; on a name: that thread or process alone, in all views"], ["f", "timeline: follow a wait to its root"],
     ["← → ↑ ↓", "timeline: the moment before or after, the thread above or below; flame graph: the box beside, above, below"], ["Enter", "flame graph: the marked box as wide as all; tables: choose the row"],
-    ["b", "flame graph: a thread's stacks by time"], ["i", "flame graph: callees first"], ["o", "flame graph: from the top or the bottom"], ["t", "flame graph: threads apart"], ["u", "flame graph: idle pools"],
+    ["b", "flame graph: a thread's stacks by time"], ["i", "flame graph: callees first"], ["o", "flame graph: from the top or the bottom"], ["t", "flame graph: threads apart; functions: the call tree"], ["u", "flame graph: idle pools"],
     ["Backspace", "flame graph: one caller back"], ["c", "flame graph: copy the stack under the pointer"],
   ],
   made: recording,

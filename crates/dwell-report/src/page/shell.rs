@@ -16,12 +16,13 @@ macro_rules! module {
 }
 
 /// The modules of a recording's page, each after those that it needs.
-pub(super) const RECORDING: [&str; 24] = [
+pub(super) const RECORDING: [&str; 26] = [
     module!("model/text.js"),
     module!("model/data.js"),
     module!("model/choice.js"),
     module!("model/tree.js"),
     module!("model/functions.js"),
+    module!("model/calltree.js"),
     module!("model/lanes.js"),
     module!("model/selection.js"),
     module!("model/evidence.js"),
@@ -33,6 +34,7 @@ pub(super) const RECORDING: [&str; 24] = [
     module!("views/overview.js"),
     module!("views/timeline.js"),
     module!("views/flame.js"),
+    module!("views/calltree.js"),
     module!("views/functions.js"),
     module!("views/sides.js"),
     module!("views/wakers.js"),

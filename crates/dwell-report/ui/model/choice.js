@@ -13,6 +13,7 @@ const DEFAULTS = {
   perThread: false,
   idle: false, // idle pools unfolded
   byTime: false, // a thread's stacks one after the other
+  asTree: false, // functions as a call tree
   chosen: "", // a function, a lock
   spanFrom: 0, // what the timeline shows, ns; both 0: the whole window
   spanTo: 0,

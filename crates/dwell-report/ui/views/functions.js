@@ -2,11 +2,17 @@
 import { functionTable, neighbours } from "../model/functions.js";
 import { duration, percent } from "../model/text.js";
 import { el, table } from "./dom.js";
-import { searchField } from "./boxes.js";
+import { searchField, toggle } from "./boxes.js";
+import { callTree } from "./calltree.js";
 import { stateChoice } from "./flame.js";
 
 export function functions(app) {
   const { rec, choice } = app;
+  Object.assign(app.keys, {
+    t: () => app.set({ asTree: !choice.asTree }),
+    i: () => choice.asTree && app.set({ inverted: !choice.inverted }),
+  });
+  if (choice.asTree) return el("div", { class: "page" }, toolsOver(app, toggle(app, "inverted", "inverted (i)")), callTree(app));
   const wanted = choice.search.toLowerCase();
   const name = (row) => rec.functions[row.id] + (rec.kernel[row.id] ? " [k]" : "");
   const { rows: all, whole } = functionTable(rec, choice);
@@ -22,9 +28,12 @@ export function functions(app) {
   const list = table(columns, rows, {
     id: "functions", pick: (row) => app.set({ chosen: rec.functions[row.id] }), chosen: (row) => row.id === chosen,
   });
-  return el("div", { class: "page" }, el("div", { class: "tools" }, stateChoice(app), searchField(app),
-    el("span", { class: "quiet" }, "Choose a function to see who calls it and whom it calls.")),
-  chosen >= 0 ? butterfly(app, chosen) : "", list);
+  return el("div", { class: "page" }, toolsOver(app, el("span", { class: "quiet" }, "Choose a function to see who calls it and whom it calls.")),
+    chosen >= 0 ? butterfly(app, chosen) : "", list);
+}
+
+function toolsOver(app, more) {
+  return el("div", { class: "tools" }, stateChoice(app), toggle(app, "asTree", "call tree (t)"), searchField(app), more);
 }
 
 function butterfly(app, id) {
