@@ -74,6 +74,7 @@ async function shot(name) {
 }
 
 test("the overview divides time as the report does", async () => {
+  assert.equal(await has(() => window.jumps), 0, "the page stands still while it loads");
   const { total, findings, recording: about, processes } = wanted;
   const shown = Object.fromEntries(await page.$$eval("#division > span", (spans) => spans.map((s) => [s.dataset.state, s.textContent])));
   const states = { ...total.blocked_by_reason_ns, runnable: total.runnable_ns, running: total.running_ns - total.spinning_ns };

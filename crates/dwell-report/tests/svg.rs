@@ -62,9 +62,9 @@ fn the_leaf_has_the_colour_of_its_state() {
             .unwrap()
             .to_owned()
     };
-    assert_eq!(fill("[blocked: io fsync]"), "rgb(0,98,168)");
+    assert_eq!(fill("[blocked: io fsync]"), "rgb(0,109,159)");
     let legend = svg.split("id=\"legend\"").nth(1).unwrap();
-    assert!(legend.contains("rgb(0,98,168)") && legend.contains("io 62.5%"));
+    assert!(legend.contains("rgb(0,109,159)") && legend.contains("io 62.5%"));
     assert!(legend.contains(r"^\[blocked: io\b"));
 }
 
