@@ -9,6 +9,7 @@ extern crate alloc;
 
 #[macro_use]
 mod c;
+pub mod calls;
 pub mod events;
 pub mod program;
 pub mod unwind;
@@ -21,5 +22,6 @@ pub fn c_header() -> alloc::string::String {
         alloc::string::String::from("/* Generated from dwell-abi; do not edit. */\n#pragma once\n");
     unwind::emit_c(&mut out);
     events::emit_c(&mut out);
+    calls::emit_c(&mut out);
     out
 }

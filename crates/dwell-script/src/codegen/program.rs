@@ -74,6 +74,8 @@ pub(super) struct Maker<'a, 's> {
     pub(super) failed: Option<(usize, Failure)>,
     /// It calls [`op::USER_STACK`].
     pub(super) takes_user_stacks: bool,
+    /// Whether 32-bit code made the system call, where programs learn that.
+    pub(super) is_32_bit: Option<Location>,
     /// Where `strtok` goes on: the string, and how far it has been read; see `tokens.rs`.
     pub(super) tokens: Option<(Location, Location)>,
 }
@@ -117,6 +119,7 @@ pub(super) fn generate(
         failure,
         failed: None,
         takes_user_stacks: false,
+        is_32_bit: None,
         tokens: None,
     };
     maker.whole(numbering, clauses)?;

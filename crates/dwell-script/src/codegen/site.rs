@@ -5,6 +5,7 @@ use super::frame::Location;
 use super::layout::control;
 use super::program::Maker;
 use crate::span::Span;
+use dwell_abi::calls::{CALLS_OF_32, CODE_SEGMENT_32, SAME_NUMBERS};
 use dwell_abi::program::instruction::{Alu, Jump, Width};
 use dwell_abi::program::operation as op;
 
@@ -58,6 +59,8 @@ pub const SYSTEM_CALLS: u32 = 512;
 
 /// Distances in the kernel's `struct pt_regs` of x86-64, in the order in which it has them: `uregs[]` counts so.
 pub(super) mod registers {
+    pub(crate) const BP: i16 = 32;
+    pub(crate) const BX: i16 = 40;
     pub(crate) const R10: i16 = 56;
     pub(crate) const R9: i16 = 64;
     pub(crate) const R8: i16 = 72;
@@ -79,6 +82,8 @@ use registers::*;
 const FUNCTION: [i16; 6] = [DI, SI, DX, CX, R8, R9];
 /// Where system calls do.
 const SYSCALL: [i16; 6] = [DI, SI, DX, R10, R8, R9];
+/// Where those of 32-bit code do.
+const SYSCALL_32: [i16; 6] = [BX, CX, DX, SI, DI, BP];
 
 impl Site {
     /// Whether the probe is in the kernel's code.
@@ -123,10 +128,59 @@ impl Maker<'_, '_> {
                     self.saved_register(ORIG_AX)?;
                 }
                 self.code.mov(7, 0);
+                self.translate_32_bit(wanted, end)?;
                 self.leave_unless_wanted(wanted, end);
                 self.code.alu_imm(Alu::Add, 7, *first as i32);
             }
         }
+        Ok(())
+    }
+
+    /// Register 7 has the number of a system call; where 32-bit code made it, it becomes that of the call of that name
+    /// in 64-bit code. Leaves if neither is wanted.
+    fn translate_32_bit(&mut self, wanted: &[u32], end: Label) -> Result<(), CodeError> {
+        let of_32 = (0u32..).zip(CALLS_OF_32);
+        let of_32 = of_32.filter(|(_, call)| wanted.contains(&(*call).into()));
+        let either: Vec<u32> = wanted
+            .iter()
+            .copied()
+            .chain(of_32.map(|(n, _)| n))
+            .collect();
+        self.leave_unless_wanted(&either, end);
+        let is_32_bit = self.frame.temporary()?;
+        self.is_32_bit = Some(is_32_bit);
+        let done = self.code.label();
+        self.store_constant(is_32_bit, 0);
+        self.saved_register(CS)?;
+        self.cut(0, 2, false);
+        self.code
+            .jump_imm(Jump::Ne, 0, CODE_SEGMENT_32.into(), done);
+        self.store_constant(is_32_bit, 1);
+        self.code.jump_imm(Jump::Ge, 7, SAME_NUMBERS.into(), done);
+        let table = CALLS_OF_32.map(u16::to_le_bytes).concat();
+        let at = self.generator.layout.constant(&table, table.len() as u32);
+        self.address(1, Location::Memory(at));
+        self.code.alu_imm(Alu::Lsh, 7, 1);
+        self.code.alu(Alu::Add, 1, 7);
+        self.code.load(Width::W2, 7, 1, 0);
+        self.code.place(done);
+        Ok(())
+    }
+
+    /// `argN` of a system call into register 0.
+    fn call_argument(&mut self, n: usize) -> Result<(), CodeError> {
+        let Some(is_32_bit) = self.is_32_bit else {
+            return self.saved_register(SYSCALL[n]);
+        };
+        let [of_32, done] = self.code.labels();
+        self.load_word(0, is_32_bit);
+        self.code.jump_imm(Jump::Ne, 0, 0, of_32);
+        self.saved_register(SYSCALL[n])?;
+        self.code.jump(done);
+        self.code.place(of_32);
+        self.saved_register(SYSCALL_32[n])?;
+        self.cut(0, 4, false);
+        self.code.place(done);
         Ok(())
     }
 
@@ -165,7 +219,7 @@ impl Maker<'_, '_> {
             Site::Error => self.error_argument(n),
             Site::Static(operands) => self.operand(operands, n, span)?,
             Site::Return if n == 1 => self.code.load(Width::W8, 0, 6, AX),
-            Site::SyscallEntry if n < SYSCALL.len() => self.saved_register(SYSCALL[n])?,
+            Site::SyscallEntry if n < SYSCALL.len() => self.call_argument(n)?,
             Site::SyscallReturn if n < 2 => self.code.load(Width::W8, 0, 6, 8),
             Site::Tracepoint if n < 12 => self.code.load(Width::W8, 0, 6, 8 * n as i16),
             Site::Profile | Site::Tick if n < 2 => self.interrupted(n == 1)?,
@@ -243,8 +297,21 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// The return address on top of the user's stack, at a function's entry; else 0.
+    /// The return address on top of the user's stack, where a function is entered; the second of `ustack()` where a
+    /// thread may be anywhere.
     pub(super) fn user_caller(&mut self) -> Result<(), CodeError> {
+        if self.site.is_in_kernel() {
+            if !self.frame.has_slot {
+                return Err(CodeError::TooDeep);
+            }
+            let mark = self.frame.mark();
+            let at = self.frame.buffer(16)?;
+            self.zero(at, 16);
+            self.take_stack(at, 16, true);
+            self.load_word(0, at.plus(8));
+            self.frame.release(mark);
+            return Ok(());
+        }
         self.user_register(SP)?;
         self.read_memory(8)
     }
