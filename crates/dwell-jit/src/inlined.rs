@@ -9,8 +9,7 @@ use dwell_abi::program::instruction::atomic;
 use dwell_abi::program::{Instruction, operation as op};
 use dwell_agent::layout::STRIPE_HASH;
 use dwell_agent::script::layout::{
-    Clock, DIRECT, OWNERS, PLACE_SHIFT, POOL_PART, POOL_PART_BITS, State, THREAD_BITS,
-    TID_IN_CONTROL_BLOCK, Thread,
+    Clock, DIRECT, OWNERS, PLACE_SHIFT, State, THREAD_BITS, TID_IN_CONTROL_BLOCK, Thread,
 };
 use std::mem::offset_of;
 
@@ -25,6 +24,8 @@ pub struct Nearby {
     pub thread_memory_size: i32,
     /// The pool.
     pub pool: i32,
+    /// Logarithm of the bytes of each of its parts.
+    pub pool_bits: u8,
     /// Address of `dwell_agent_script_sum`.
     pub sum: u64,
 }
@@ -209,11 +210,11 @@ impl Translator<'_> {
         code.compare(8, at(RDI, PART_OWNERS), R10);
         from.push(code.jump_if(Condition::NotEqual));
         code.two(true, Two::Sub, RDI, R11);
-        code.shift_constant(true, Shift::Left, RDI, (POOL_PART_BITS - 3) as u8);
+        code.shift_constant(true, Shift::Left, RDI, nearby.pool_bits - 3);
         code.two(true, Two::Add, RDI, R11);
         code.shift_constant(true, Shift::Left, RAX, 3);
         code.two(true, Two::Add, RAX, RDI);
-        code.address(RAX, at(RAX, nearby.pool + POOL_PART as i32));
+        code.address(RAX, at(RAX, nearby.pool + (1 << nearby.pool_bits)));
         code.store(8, own, RAX);
         self.or_call(from, Call::Sum(store));
     }

@@ -4,9 +4,7 @@ mod common;
 
 use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width, atomic};
 use dwell_abi::program::operation as op;
-use dwell_agent::script::layout::{
-    DIRECT, OWNERS, POOL_PART, State, THREADS, Table, Thread, counter,
-};
+use dwell_agent::script::layout::{DIRECT, OWNERS, State, THREADS, Table, Thread, counter};
 use dwell_jit::{Frame, Gate, Links, Nearby, Sums, translate};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -24,6 +22,8 @@ const THREAD_PLACES: u64 = 0x1_0000;
 const THREAD_MEMORY: u64 = 0x8_0000;
 const THREAD_SIZE: u64 = 64;
 const POOL: u64 = 0x10_0000;
+const POOL_BITS: u8 = 16;
+const POOL_PART: u64 = 1 << POOL_BITS;
 const LEN: usize = STATE + (POOL + POOL_PART * (OWNERS as u64 + 1)) as usize;
 const VALUE: u64 = 8;
 
@@ -57,6 +57,7 @@ impl Links for World {
             thread_memory: THREAD_MEMORY as i32,
             thread_memory_size: THREAD_SIZE as i32,
             pool: POOL as i32,
+            pool_bits: POOL_BITS,
             sum: self.at + AGENT as u64 + dwell_agent::SCRIPT_SUM_OFFSET,
         })
     }
@@ -95,6 +96,7 @@ impl World {
         state.threads.memory = THREAD_MEMORY;
         state.threads.memory_size = THREAD_SIZE;
         state.pool.start = POOL;
+        state.pool.part = POOL_PART;
         state.pool.used = AtomicU64::new(8);
         let table = Table {
             start: SLOTS,

@@ -257,15 +257,29 @@ fn what_may_have_no_more_memory_is_traced_from_the_kernel() {
     let mut command = Command::new("prlimit");
     command.args(["--as=100000000", &program("places"), "1000000000", "1"]);
     let places = Running::start(&mut command);
-    let text = "pid$target::outer:entry { @ = count(); } tick-500ms { exit(0); }";
     let pid = running(places.pid(), "places").to_string();
-    let output = dwell(&["trace", "-v", "-q", "-p", &pid, "-n", text]).output();
-    let output = output.expect("dwell runs");
-    let [out, errors] = [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"));
+    let trace = |sums: &str| {
+        let text = format!("pid$target::outer:entry {{ {sums} }} tick-500ms {{ exit(0); }}");
+        let output = dwell(&["trace", "-v", "-q", "-p", &pid, "-n", &text]).output();
+        let output = output.expect("dwell runs");
+        [output.stdout, output.stderr].map(|b| String::from_utf8(b).expect("text"))
+    };
+    let [out, errors] = trace("@[arg0 & 1] = count();");
     assert!(errors.contains("all probes are in the kernel"), "{errors}");
     let why = "its limit of address space is 95 MiB, of which it uses";
     assert!(errors.contains(why), "{errors}");
-    assert!(out.trim().parse::<u64>().is_ok_and(|n| n > 100), "{out}");
+    let count = |line: &str| line.split_whitespace().last()?.parse::<u64>().ok();
+    let counts: Vec<u64> = out.lines().filter_map(count).collect();
+    assert!(counts.len() == 2 && counts[0] > 100, "{out}");
+    // What needs little room has it.
+    let [out, errors] = trace("@ = quantize(arg0); n++;");
+    assert!(!errors.contains("in the kernel: "), "{errors}");
+    assert!(
+        errors.contains("1 probes are inside the process")
+            || errors.contains("all probes are inside"),
+        "{errors}"
+    );
+    assert!(out.contains("Distribution"), "{out}");
 }
 
 /// Hung up on, a script gives the process its own code back.

@@ -58,10 +58,8 @@ pub fn head_of(position: u64, len: u32) -> u64 {
 pub const THREADS: u64 = 1 << THREAD_BITS;
 /// Logarithm of [`THREADS`].
 pub const THREAD_BITS: u32 = 12;
-/// Bytes of each part of the pool.
-pub const POOL_PART: u64 = 1 << POOL_PART_BITS;
-/// Logarithm of [`POOL_PART`].
-pub const POOL_PART_BITS: u32 = 25;
+/// Logarithm of the most bytes of each part of the pool.
+pub const MOST_POOL_BITS: u32 = 25;
 
 /// Places for threads.
 #[repr(C)]
@@ -115,6 +113,8 @@ pub const PLACE_SHIFT: u32 = 6;
 pub struct Pool {
     /// Where it is.
     pub start: u64,
+    /// Bytes of each part: a power of two.
+    pub part: u64,
     /// Bytes of each part that are handed out, or were asked for in vain. The first eight are nobody's.
     pub used: AtomicU64,
     /// The fs base of the thread that has the part after this one's number; 0 for nobody yet.

@@ -4,7 +4,7 @@
 //! the writer may be the very thread whose signal handler this is. A deleted key keeps its slot, so that nobody who
 //! holds the address of its value writes to another key's, until the table is crowded.
 //! In sums a key may have several slots, which are added up by whoever reads them, so nobody waits.
-use super::layout::{BLOCK, DIRECT, POOL_PART, Slot, State, Table, WINDOW, hash, slot};
+use super::layout::{BLOCK, DIRECT, Slot, State, Table, WINDOW, hash, slot};
 use super::threads::own_part;
 use core::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -128,7 +128,7 @@ impl<'s> Search<'s> {
         if slot.value.load(Ordering::Relaxed) == 0 {
             let pool = &self.state.pool;
             let at = pool.used.fetch_add(self.table.value, Ordering::Relaxed);
-            if at + self.table.value > POOL_PART {
+            if at + self.table.value > pool.part {
                 // Others may have it as it was, but there is no memory for anybody any more.
                 slot.word.store(slot::REUSABLE, Ordering::Release);
                 return false;
@@ -212,7 +212,7 @@ impl<'s> Search<'s> {
 /// The value in a part.
 fn value_at(state: &State, part: u64, value: u32) -> *mut u64 {
     let start = state as *const State as u64 + state.pool.start;
-    (start + part * POOL_PART + u64::from(value) * 8) as *mut u64
+    (start + part * state.pool.part + u64::from(value) * 8) as *mut u64
 }
 
 /// Where a key has its value; 0 for nowhere.

@@ -1,7 +1,7 @@
 //! The memory that a script's programs share with us: what is where in it.
 use dwell_abi::program::Store;
 use dwell_agent::script::layout::{
-    BLOCK, DIRECT, OWNERS, POOL_PART, Pool, Ring, Slot, State, THREADS, Table, Thread, Threads,
+    BLOCK, DIRECT, MOST_POOL_BITS, OWNERS, Pool, Ring, Slot, State, THREADS, Table, Thread, Threads,
 };
 use dwell_jit::{Nearby, Sums};
 use dwell_patch::process::Shared;
@@ -33,6 +33,7 @@ pub(super) struct Shape {
     ring: (u64, u64),
     threads: (u64, u64, u64),
     pool: u64,
+    pool_bits: u32,
 }
 
 /// Hands out room, one piece behind the other.
@@ -46,6 +47,14 @@ impl Room {
     }
 }
 
+/// Logarithm of the bytes of each part of the pool: a value for each slot, or as much as there may be.
+fn pool_bits(tables: &[(u64, Table)]) -> u32 {
+    // The first eight bytes are nobody's.
+    let all = 8 + tables.iter().map(|(_, t)| t.slots * t.value).sum::<u64>();
+    let bits = all.next_power_of_two().trailing_zeros();
+    bits.clamp(12, MOST_POOL_BITS)
+}
+
 impl Shape {
     pub(super) fn new(stores: &[Store], ring_bytes: u32) -> Shape {
         let mut room = Room(size_of::<State>() as u64);
@@ -56,6 +65,7 @@ impl Shape {
             ring: (0, 0),
             threads: (0, 0, 8),
             pool: 0,
+            pool_bits: 0,
         };
         for store in stores {
             let place = shape.place(*store, &mut room);
@@ -70,7 +80,8 @@ impl Shape {
         let ring_size = u64::from(ring_bytes);
         room.0 = room.0.next_multiple_of(4096);
         shape.ring = (room.take(ring_size), ring_size);
-        shape.pool = room.take(POOL_PART * PARTS);
+        shape.pool_bits = pool_bits(&shape.tables);
+        shape.pool = room.take(PARTS << shape.pool_bits);
         shape.len = room.0.next_multiple_of(4096);
         shape
     }
@@ -143,7 +154,7 @@ impl Shape {
 
     /// Where the parts of the pool are: start, bytes of each, how many.
     pub(super) fn pool(&self) -> (u64, u64, u64) {
-        (self.pool, POOL_PART, PARTS)
+        (self.pool, 1 << self.pool_bits, PARTS)
     }
 
     /// What code needs to know to do without calls; none if it is too far.
@@ -153,6 +164,7 @@ impl Shape {
             thread_memory: self.threads.1.try_into().ok()?,
             thread_memory_size: self.threads.2.try_into().ok()?,
             pool: self.pool.try_into().ok()?,
+            pool_bits: self.pool_bits as u8,
             sum,
         })
     }
@@ -192,6 +204,7 @@ impl Shape {
             },
             pool: Pool {
                 start: self.pool,
+                part: 1 << self.pool_bits,
                 used: AtomicU64::new(8),
                 ..Pool::default()
             },
