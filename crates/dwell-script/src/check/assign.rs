@@ -33,7 +33,10 @@ impl Checker<'_> {
         let value = match self.deletes(&place, &value) {
             true if self.types().is_string(ty) => self.string("", value.span),
             true => self.int(0, ty, value.span),
-            false => self.assigned_to(value, ty, span)?,
+            false => {
+                self.refuse_records(&place, span)?;
+                self.assigned_to(value, ty, span)?
+            }
         };
         let kind = ExprKind::Assign(place.into(), value.into());
         Ok(Expr { kind, ty, span })
@@ -51,6 +54,24 @@ impl Checker<'_> {
             }
     }
 
+    /// Structures are copied to variables as wholes, but not to a thread's or an array's.
+    fn refuse_records(&self, place: &Place, span: Span) -> Checked<()> {
+        let fits = match place.kind {
+            PlaceKind::Variable(id) | PlaceKind::Part(id, _) => {
+                self.script.variables[id.0 as usize].scope != Scope::Thread
+            }
+            _ => false,
+        };
+        if fits || !self.types().is_record(place.ty) {
+            return Ok(());
+        }
+        let message = format!(
+            "cannot assign values of type \"{}\": assign to its members or use a pointer",
+            self.type_text(place.ty)
+        );
+        Err(Fault::new(Tag::VarUnsup, span, message))
+    }
+
     /// A value converted to a place's type, or the error that it cannot be.
     fn assigned_to(&mut self, value: Expr, ty: TypeId, span: Span) -> Checked<Expr> {
         let types = self.types();
@@ -62,12 +83,8 @@ impl Checker<'_> {
             );
             return Err(Fault::new(Tag::OpArrfun, span, message));
         }
-        if types.is_record(ty) {
-            let message = format!(
-                "cannot assign values of type \"{}\": assign to its members or use a pointer",
-                types.name(ty)
-            );
-            return Err(Fault::new(Tag::VarUnsup, span, message));
+        if types.is_record(ty) && types.name(value.ty) == types.name(ty) {
+            return Ok(value);
         }
         if !self.assignable(&value, ty) {
             let to = self.int(0, ty, span);

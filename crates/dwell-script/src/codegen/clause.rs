@@ -1,4 +1,5 @@
 //! One clause: its predicate, its statements, its record.
+use super::assembler::Label;
 use super::error::CodeError;
 use super::frame::Location;
 use super::layout::{RECORDS, control};
@@ -7,7 +8,7 @@ use super::records::leaves_record;
 use super::site::Site;
 use crate::schema::{ActionKind, Field, RecordHeader};
 use crate::typed::*;
-use dwell_abi::program::instruction::{Alu, Instruction, Width};
+use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width};
 use dwell_abi::program::operation as op;
 use std::collections::BTreeSet;
 use std::mem::offset_of;
@@ -26,6 +27,8 @@ pub(super) struct Filling {
     condition: u8,
     /// The consumer is woken.
     urgent: bool,
+    /// Behind the clause.
+    done: Label,
 }
 
 /// What clauses need at the start of their program.
@@ -82,6 +85,7 @@ impl Maker<'_, '_> {
             action: 0,
             condition: 0,
             urgent: false,
+            done,
         };
         self.statements(&clause.body, &mut filling)?;
         if let Some(at) = record {
@@ -215,8 +219,7 @@ impl Maker<'_, '_> {
         self.code.constant(4, i64::from(flags));
         self.code.call(op::RECORD);
         let fine = self.code.label();
-        self.code
-            .jump_imm(dwell_abi::program::instruction::Jump::Eq, 0, 0, fine);
+        self.code.jump_imm(Jump::Eq, 0, 0, fine);
         self.count(drops);
         self.code.place(fine);
     }
@@ -257,6 +260,8 @@ impl Maker<'_, '_> {
                 let record = filling.record.expect("speculate is recorded");
                 self.load_at(Width::W4, 0, data.plus(fields[0].offset));
                 self.unless_active();
+                // Without one the clause ends here, as in dtrace.
+                self.code.jump_imm(Jump::Eq, 0, 0, filling.done);
                 self.store_at(
                     Width::W4,
                     record.plus(offset_of!(RecordHeader, speculation) as u32),

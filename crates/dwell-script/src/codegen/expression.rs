@@ -156,7 +156,7 @@ impl Maker<'_, '_> {
                 self.copy(at, from, size.next_multiple_of(8));
                 Ok(())
             }
-            super::place::Prepared::Outside(address) => {
+            super::place::Prepared::Outside(address, _) => {
                 self.load_word(0, address);
                 self.read_bytes(at, size)
             }
@@ -190,7 +190,7 @@ impl Maker<'_, '_> {
                 super::place::Prepared::Here(at) | super::place::Prepared::Small(at) => {
                     self.own_address(at)
                 }
-                super::place::Prepared::Outside(address) => {
+                super::place::Prepared::Outside(address, _) => {
                     self.load_word(0, address);
                     Ok(())
                 }

@@ -25,14 +25,23 @@ pub(super) enum Prepared {
     SmallThread(u32),
     /// An element of a table; the key lies there.
     Element { store: u32, key: Location },
-    /// Memory of the target or the kernel, whose address lies there.
-    Outside(Location),
+    /// Memory of the target or the kernel, whose address lies there; or of a variable of ours.
+    Outside(Location, Option<Owner>),
     /// Likewise, some bits of an integer.
     Bits {
         address: Location,
+        owner: Option<Owner>,
         shift: u8,
         width: u8,
     },
+}
+
+/// The variable that an address was computed from, as `a[i]` is from `a`: where it lies, and its bytes. Only in it may
+/// be written there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Owner {
+    at: Location,
+    size: u32,
 }
 
 impl Maker<'_, '_> {
@@ -40,6 +49,10 @@ impl Maker<'_, '_> {
         match &place.kind {
             PlaceKind::Variable(id) => Ok(self.variable(*id, 0)),
             PlaceKind::Part(id, offset) => {
+                let end = offset.saturating_add(self.size_of(place.ty));
+                if end > self.generator.layout.variable_size(self.script, *id) {
+                    return Err(CodeError::unsupported("a place behind its variable", span));
+                }
                 let part = self.variable(*id, *offset);
                 let is_scalar = fields::is_scalar(&self.script.types, place.ty);
                 let is_small = is_scalar && self.shape(place.ty).0 < 8;
@@ -52,7 +65,7 @@ impl Maker<'_, '_> {
             PlaceKind::Element(id, keys) => self.element(*id, keys),
             PlaceKind::Memory(address) => {
                 self.value(address)?;
-                Ok(Prepared::Outside(self.spill()?))
+                Ok(Prepared::Outside(self.spill()?, self.owner(address)))
             }
             PlaceKind::Bits {
                 address,
@@ -62,10 +75,12 @@ impl Maker<'_, '_> {
                 if u32::from(*shift) + u32::from(*width) > 64 {
                     return Err(CodeError::unsupported("a bit-field in 9 bytes", span));
                 }
+                let owner = self.owner(address);
                 self.value(address)?;
                 let address = self.spill()?;
                 Ok(Prepared::Bits {
                     address,
+                    owner,
                     shift: *shift,
                     width: *width,
                 })
@@ -74,9 +89,37 @@ impl Maker<'_, '_> {
                 self.thread_pointer()?;
                 self.code.constant(1, *offset);
                 self.code.alu(Alu::Add, 0, 1);
-                Ok(Prepared::Outside(self.spill()?))
+                Ok(Prepared::Outside(self.spill()?, None))
             }
         }
+    }
+
+    /// The variable of ours that an address is computed from.
+    fn owner(&self, address: &Expr) -> Option<Owner> {
+        match &address.kind {
+            ExprKind::AddressOf(place) => match &place.kind {
+                PlaceKind::Variable(id) | PlaceKind::Part(id, _) => {
+                    let at = match self.generator.layout.home_of(*id) {
+                        Home::Memory(at) => Location::Memory(at),
+                        Home::Frame => self.locals[id],
+                        Home::Thread(_) | Home::Table(_) => return None,
+                    };
+                    let size = self.generator.layout.variable_size(self.script, *id);
+                    Some(Owner { at, size })
+                }
+                PlaceKind::Memory(address) => self.owner(address),
+                _ => None,
+            },
+            ExprKind::Binary(Binary::Add | Binary::Subtract, a, b) => {
+                self.owner(a).or_else(|| self.owner(b))
+            }
+            ExprKind::Cast(a) => self.owner(a),
+            _ => None,
+        }
+    }
+
+    fn size_of(&self, ty: TypeId) -> u32 {
+        fields::size_of(&self.script.types, self.generator.layout.sizes, ty)
     }
 
     fn variable(&mut self, id: VariableId, offset: u32) -> Prepared {
@@ -138,7 +181,7 @@ impl Maker<'_, '_> {
                 self.lookup(store, key);
                 self.load_if_found(0, Width::W8);
             }
-            Prepared::Outside(address) => {
+            Prepared::Outside(address, _) => {
                 self.load_word(0, address);
                 self.read_memory(size)?;
                 if signed {
@@ -149,6 +192,7 @@ impl Maker<'_, '_> {
                 address,
                 shift,
                 width,
+                ..
             } => {
                 self.load_word(0, address);
                 // In packed structures the bits may reach beyond an integer of their type.
@@ -178,9 +222,10 @@ impl Maker<'_, '_> {
             Prepared::Small(at) => self.store_at(width_of(size), at, 0),
             Prepared::SmallThread(offset) => self.write_thread(offset, width_of(size))?,
             Prepared::Element { store, key } => self.write_element(store, key)?,
-            Prepared::Outside(address) => self.write_own(address, size)?,
+            Prepared::Outside(address, owner) => self.write_own(address, owner, size)?,
             Prepared::Bits {
                 address,
+                owner,
                 shift,
                 width,
             } => {
@@ -188,7 +233,7 @@ impl Maker<'_, '_> {
                     let what = "assigning to a bit-field beyond an integer of its type";
                     return Err(CodeError::unsupported(what, span));
                 }
-                self.write_bits(address, size, (shift, width))?;
+                self.write_bits((address, owner), size, (shift, width))?;
             }
         }
         Ok(())
@@ -197,7 +242,7 @@ impl Maker<'_, '_> {
     /// The low bits of register 0, which stays, into some of the integer of so many bytes whose address lies there.
     fn write_bits(
         &mut self,
-        address: Location,
+        (address, owner): (Location, Option<Owner>),
         size: u32,
         (shift, width): (u8, u8),
     ) -> Result<(), CodeError> {
@@ -213,18 +258,29 @@ impl Maker<'_, '_> {
         self.code.alu(Alu::And, 1, 2);
         self.code.alu_imm(Alu::Lsh, 1, shift.into());
         self.code.alu(Alu::Or, 0, 1);
-        self.write_own(address, size)?;
+        self.write_own(address, owner, size)?;
         self.load_word(0, value);
         self.frame.release(mark);
         Ok(())
     }
 
-    /// Register 0, which stays, to memory of `alloca` or `copyin`, whose address lies there. No other may be written.
-    fn write_own(&mut self, address: Location, size: u32) -> Result<(), CodeError> {
+    /// Register 0, which stays, to memory of a variable, of `alloca` or `copyin`, whose address lies there. No other may
+    /// be written.
+    fn write_own(
+        &mut self,
+        address: Location,
+        owner: Option<Owner>,
+        size: u32,
+    ) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let value = self.spill()?;
         self.load_word(0, address);
-        self.own_pointer(Size::Constant(size))?;
+        match owner {
+            Some(Owner { at, size: room }) => {
+                self.pointer_within(at, room, Size::Constant(size))?
+            }
+            None => self.own_pointer(Size::Constant(size))?,
+        }
         self.load_word(0, value);
         if let Some(width) = Width::of(size) {
             self.code.store(width, 2, 0, 0);
@@ -236,14 +292,18 @@ impl Maker<'_, '_> {
     /// The address in register 0, a mere number, becomes one in register 2 at which so many bytes may be written: of
     /// what `alloca` and `copyin` gave up to now. Any other is an error of the script.
     pub(super) fn own_pointer(&mut self, size: Size) -> Result<(), CodeError> {
-        let mark = self.frame.mark();
         let (first, end) = self.frame.kept_range().ok_or(CodeError::TooDeep)?;
+        self.pointer_within(Location::Slot(first as i32), end - first, size)
+    }
+
+    /// Likewise, within so many bytes of ours.
+    fn pointer_within(&mut self, first: Location, room: u32, size: Size) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
         let wanted = self.spill()?;
-        self.own_address(Location::Slot(first as i32))?;
+        self.own_address(first)?;
         self.load_word(2, wanted);
         self.code.alu(Alu::Sub, 2, 0);
         let [fine, bad] = self.code.labels();
-        let room = end - first;
         match size {
             Size::Constant(size) if size > room => self.code.jump(bad),
             Size::Constant(size) => self.code.jump_imm(Jump::Le, 2, (room - size) as i32, fine),
@@ -259,7 +319,7 @@ impl Maker<'_, '_> {
         self.load_word(2, wanted);
         self.fault(super::program::FaultKind::BadAddress);
         self.code.place(fine);
-        self.address(1, Location::Slot(first as i32));
+        self.address(1, first);
         self.code.alu(Alu::Add, 1, 2);
         self.code.mov(2, 1);
         self.frame.release(mark);

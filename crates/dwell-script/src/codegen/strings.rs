@@ -92,7 +92,7 @@ impl Maker<'_, '_> {
                 self.copy_if_found(to, 0);
                 Ok(to)
             }
-            Prepared::Outside(address) | Prepared::Bits { address, .. } => {
+            Prepared::Outside(address, _) | Prepared::Bits { address, .. } => {
                 let to = self.new_string()?;
                 self.load_word(0, address);
                 let size = self.strsize();

@@ -101,3 +101,17 @@ P:early:entry { trace(rand() >= 0); trace(speculation() >= 0); }
 P:early:entry { chars["x"] = 'a'; chars["x"]++; } END { trace(chars["x"]); }
 
 P:early:entry { }
+
+int a[5]; P:early:entry { a[arg0 % 5] += arg0; this->i = arg0 % 5; trace(a[this->i]); } END { trace(a[0]); trace(a[4]); }
+
+struct bits { int a : 3; unsigned int b : 7; long c : 40; }; struct bits v;
+P:early:entry { v.a = arg0; v.b = arg0 + 100; v.c = -arg0; v.b++; trace(v.a); trace(v.b); trace(v.c); }
+
+struct two { int x; char n[4]; }; struct two one; struct two other;
+P:early:entry { one.x = arg0; one.n[arg0 & 3] = 65; other = one; other.x++; made = other; trace(one.x); trace(other.x); trace(made.x); }
+
+this int v[4]; P:early:entry { this->v[arg0 & 3] = arg0; this->v[3 - (arg0 & 3)]--; trace(this->v[0]); trace(this->v[3]); }
+
+int a[5]; P:early:entry { a[arg0] = arg0; } END { trace(a[1]); }
+
+P:early:entry { speculate(0); trace(1); } P:early:entry { speculate(7); n++; } END { trace(n); }
