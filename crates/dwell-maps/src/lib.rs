@@ -131,11 +131,16 @@ pub fn modules(pid: u32) -> io::Result<Vec<Module>> {
     Ok(modules)
 }
 
-/// What scripts call a file by: its name, its name up to `.so`, the program `a.out`.
+/// What scripts call a file by: its name, its name up to `.so` with and without that, the program `a.out`.
 pub fn module_names(file_name: &str, is_program: bool) -> impl Iterator<Item = &str> {
-    let stem = file_name.split(".so").next();
-    let program = is_program.then_some("a.out");
-    [Some(file_name), stem, program].into_iter().flatten()
+    let stem = file_name.find(".so");
+    let names = [
+        Some(file_name),
+        stem.map(|at| &file_name[..at]),
+        stem.map(|at| &file_name[..at + 3]),
+        is_program.then_some("a.out"),
+    ];
+    names.into_iter().flatten()
 }
 
 /// A path that leads to the file a process has mapped at exactly these addresses, also when it was deleted or lies in

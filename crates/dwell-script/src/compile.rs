@@ -41,6 +41,28 @@ pub struct Compiled {
     pub options: Options,
     /// Of each part, the end of its clauses in the script's.
     pub ends: Vec<usize>,
+    lines: Vec<Lines>,
+}
+
+impl Compiled {
+    /// The error that a clause's probe is none, and the number of the part that it is in; `inputs` are those that the
+    /// script was made of.
+    pub fn no_such_probe(
+        &self,
+        inputs: &[Input<'_>],
+        clause: usize,
+        message: String,
+        nearest: Option<String>,
+    ) -> (usize, Error) {
+        let part = self.ends.partition_point(|end| *end <= clause);
+        let span = self.script.clauses[clause].probe.span;
+        let fault = Fault {
+            suggestion: nearest,
+            ..*Fault::new(Tag::PdescZero, span, message)
+        };
+        let located = Box::new(fault).located(inputs[part].source, &self.lines[part]);
+        (part, located)
+    }
 }
 
 /// Compiles a script: to its checked form, and the options that it ends up with.
@@ -82,18 +104,20 @@ pub fn compile_all(inputs: &[Input<'_>], world: &dyn World) -> Result<Compiled, 
         let checked = checker.program(program);
         checked.map_err(|fault| not_to_be_had(inputs, word, &fault))?;
     }
-    let mut ends = Vec::new();
+    let (mut ends, mut all_lines) = (Vec::new(), Vec::new());
     for (at, (program, lines)) in parts.into_iter().enumerate() {
         match checker.program(program) {
             Ok(end) => ends.push(end),
             Err(fault) => return Err((at, fault.located(inputs[at].source, &lines))),
         }
+        all_lines.push(lines);
     }
     let script = checker.finish();
     Ok(Compiled {
         script,
         options,
         ends,
+        lines: all_lines,
     })
 }
 

@@ -35,10 +35,11 @@ impl std::error::Error for Error {}
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}] ", self.tag)?;
         if let Some(file) = &self.file {
             write!(f, "\"{file}\", ")?;
         }
-        write!(f, "line {}: [{}] {}", self.line, self.tag, self.message)
+        write!(f, "line {}: {}", self.line, self.message)
     }
 }
 

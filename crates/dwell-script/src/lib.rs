@@ -18,7 +18,7 @@
 //!
 //! let input = Input { source: "BEGIN { trace(timestmap); }", ..Input::default() };
 //! let error = compile(&input, &Bare).expect_err("there is no such variable");
-//! assert_eq!(error.to_string(), "line 1: [D_IDENT_UNDEF] failed to resolve timestmap: Unknown variable name");
+//! assert_eq!(error.to_string(), "[D_IDENT_UNDEF] line 1: failed to resolve timestmap: Unknown variable name");
 //! assert_eq!(error.suggestion.as_deref(), Some("timestamp"));
 //! ```
 #![forbid(unsafe_code)]
@@ -53,6 +53,7 @@ mod world;
 pub use compile::{Compiled, Input, compile, compile_all};
 pub use error::Error;
 pub use macros::Macros;
+pub use nearest::nearest;
 pub use options::{OptionError, Options};
 pub use parse::Specifier;
 pub use tag::Tag;

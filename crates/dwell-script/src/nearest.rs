@@ -4,7 +4,7 @@
 const LONGEST: usize = 64;
 
 /// The nearest of `known`, if it is near enough to have been meant.
-pub(crate) fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+pub fn nearest<'n>(wrong: &str, known: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let limit = (wrong.chars().count() / 3).max(1);
     known
         .filter(|name| !name.is_empty() && *name != wrong)

@@ -136,6 +136,11 @@ impl Options {
         Ok(())
     }
 
+    /// Whether an option of this name can only be on or off.
+    pub fn is_flag(name: &str) -> bool {
+        OPTIONS.contains(&(name, Kind::Flag))
+    }
+
     /// Whether a flag is set.
     pub fn flag(&self, name: &str) -> bool {
         self.number(name).is_some_and(|value| value != 0)

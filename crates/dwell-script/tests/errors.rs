@@ -763,7 +763,7 @@ fn messages_name_file_and_line_and_show_the_place() {
     let error = refusal(source).expect_err("there is no such variable");
     assert_eq!(
         error.to_string(),
-        "\"real.d\", line 9: [D_IDENT_UNDEF] failed to resolve timestmap: Unknown variable name"
+        "[D_IDENT_UNDEF] \"real.d\", line 9: failed to resolve timestmap: Unknown variable name"
     );
     assert_eq!(
         error.excerpt(),

@@ -39,7 +39,11 @@ impl Enabled {
         for (index, clause) in script.clauses.iter().enumerate() {
             let found = probes::find(&clause.probe, processes)?;
             if found.is_empty() && !may_be_none {
-                return Err(TraceError::NoMatch(describe(&clause.probe)));
+                return Err(TraceError::NoMatch {
+                    description: describe(&clause.probe),
+                    clause: index,
+                    nearest: probes::nearest(&clause.probe, processes),
+                });
             }
             found
                 .into_iter()

@@ -11,8 +11,15 @@ pub enum TraceError {
     #[error(transparent)]
     UserStacks(#[from] dwell_collector::CollectError),
     /// A description that matches nothing.
-    #[error("probe description {0} does not match any probes")]
-    NoMatch(String),
+    #[error("probe description {description} does not match any probes")]
+    NoMatch {
+        /// As the script has it.
+        description: String,
+        /// The clause.
+        clause: usize,
+        /// The nearest name that there is, of the part that has none like it.
+        nearest: Option<String>,
+    },
     /// A description that no provider understands.
     #[error("probe description {description}: {why}")]
     Description {

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     if called_as_dtrace() {
         return dtrace();
     }
-    match run(Cli::parse()) {
+    match run(Cli::parse_from(arguments())) {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -57,6 +57,18 @@ fn main() -> ExitCode {
     }
 }
 
+/// Those of the command; `dwell trace` has dtrace's, which may be written in one word.
+fn arguments() -> Vec<std::ffi::OsString> {
+    let arguments = std::env::args_os();
+    match std::env::args_os()
+        .nth(1)
+        .is_some_and(|name| name == "trace")
+    {
+        true => trace::apart(arguments),
+        false => arguments.collect(),
+    }
+}
+
 /// Whether the command was called by dtrace's name, as a link to it is.
 fn called_as_dtrace() -> bool {
     let name = std::env::args_os().next();
@@ -65,7 +77,7 @@ fn called_as_dtrace() -> bool {
 
 /// The command as dtrace: its options, its messages, its exit codes.
 fn dtrace() -> ExitCode {
-    let cli = cli::Dtrace::parse();
+    let cli = cli::Dtrace::parse_from(trace::apart(std::env::args_os()));
     trace::trace(&cli.trace, "dtrace").unwrap_or_else(|error| {
         eprintln!("dtrace: {}", message(&error));
         ExitCode::FAILURE

@@ -170,6 +170,91 @@ fn the_name_dtrace_is_obeyed() {
         "{errors}"
     );
     assert!(errors.contains("did you mean timestamp?"), "{errors}");
-    let (_, errors, code) = run(Command::new(&link).args(["-n", "pid1:libnothing:nowhere:entry"]));
+    let dtrace = |args: &[&str]| run(Command::new(&link).args(args));
+    let (_, errors, code) = dtrace(&["-n", "pid1:libnothing:nowhere:entry"]);
     assert_eq!(code, Some(1), "{errors}");
+    // Options in one word, as in `#!/usr/sbin/dtrace -qs`; END has the last word about the status.
+    let (out, errors, code) = dtrace(&[
+        "-xflowindent=no",
+        "-qn",
+        "BEGIN { printf(\"%d\", $1); exit(1); } END { exit(4); }",
+        "-5",
+    ]);
+    assert_eq!((&*out, code), ("-5\n", Some(4)), "{errors}");
+    // A probe that there is not: where it stands, and what may have been meant.
+    let (_, errors, code) = dtrace(&["-n", "BEGIN {}\nsyscall::opn:entry {}"]);
+    assert_eq!(code, Some(1), "{errors}");
+    let told =
+        "[D_PDESC_ZERO] line 2: probe description syscall::opn:entry does not match any probes";
+    assert!(errors.contains(told), "{errors}");
+    assert!(
+        errors.contains("  ^^^^^^^^^^^^^^^^^^\n  did you mean open?"),
+        "{errors}"
+    );
+    // Without a provider a system call is meant, too; `-l` alone lists all there is.
+    let (out, errors, _) = dtrace(&["-ln", "write:entry"]);
+    assert!(
+        out.contains("syscall           vmlinux                             write entry"),
+        "{out}{errors}"
+    );
+    let (out, errors, _) = dtrace(&["-l"]);
+    assert!(
+        out.contains(" sched ") && out.contains("BEGIN") && out.contains(" read "),
+        "{errors}"
+    );
+    let (out, errors, _) = dtrace(&["-l", "-c", &traced()]);
+    assert!(
+        out.contains(" step entry") && out.contains("malloc entry"),
+        "{errors}"
+    );
+}
+
+/// As with dtrace, what `-c` has started ends with the script.
+#[test]
+#[ignore = "needs root"]
+fn a_command_ends_with_its_script() {
+    let text = "tick-200ms { printf(\"%d\", $target); exit(0); }";
+    let start = std::time::Instant::now();
+    let (out, errors, code) = run(&mut dwell(&["trace", "-q", "-n", text, "-c", "sleep 100"]));
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(start.elapsed().as_secs() < 50);
+    let pid: u32 = out
+        .trim()
+        .parse()
+        .unwrap_or_else(|_| panic!("{out}{errors}"));
+    assert!(
+        std::fs::metadata(format!("/proc/{pid}")).is_err(),
+        "{pid} lives"
+    );
+}
+
+/// A program of 32 bits, whose system calls have other numbers, and arguments in other registers.
+#[test]
+#[ignore = "needs root"]
+fn system_calls_of_32_bit_code_have_their_names() {
+    let text = "syscall:::entry /pid == $target/ { @[probefunc] = count(); }
+        syscall::poll:entry /pid == $target && arg2 == 20/ { @[\"poll for 20 ms\"] = count(); }
+        syscall::nanosleep:return /pid == $target && arg1 == 0/ { @[\"slept\"] = count(); }";
+    let program = common::program("bits32");
+    let (out, errors, code) = run(&mut dwell(&["trace", "-q", "-n", text, "-c", &program]));
+    assert_eq!(code, Some(0), "{errors}");
+    let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said: Vec<String> = out.lines().map(words).collect();
+    for calls in [
+        "close 40",
+        "exit 1",
+        "fork 20",
+        "futex 20",
+        "nanosleep 20",
+        "pipe 20",
+        "poll 20",
+        "poll for 20 ms 20",
+        "read 20",
+        "slept 20",
+        "wait4 20",
+    ] {
+        assert!(said.iter().any(|line| line == calls), "{calls}: {out}");
+    }
+    // But for those before it ran: exec's return, and whatever the loader of its file did.
+    assert!(said.len() <= 12 + 2, "{out}");
 }

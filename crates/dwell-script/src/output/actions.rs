@@ -14,6 +14,9 @@ use super::{OutputError, World, data, print};
 use crate::schema::{ActionKind, AggregationId, Field, FieldKind, RecordHeader};
 use crate::types::TypeId;
 
+/// Options of others that `setopt()` may change.
+const RATES: [&str; 3] = ["aggrate", "statusrate", "switchrate"];
+
 /// A record whose actions are carried out.
 pub struct Firing<'f> {
     /// Its header.
@@ -216,7 +219,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Sets an option of the printer's and hands it on, as it may be another's.
+    /// Sets an option of the printer's, or hands it on if it is another's that may change while a script runs.
     fn set_option(
         &mut self,
         name: &str,
@@ -225,14 +228,20 @@ impl Printer<'_> {
         world: &mut World,
     ) {
         let value = value.unwrap_or("1");
-        match self.options.set(name, value) {
-            Ok(()) => {}
-            Err(OptionError::Name) => firing.outcome.options.push((name.into(), value.into())),
-            Err(error @ OptionError::Value) => {
-                let what = format!("couldn't set option \"{name}\" to \"{value}\": {error}");
-                self.complain(firing, world, &what);
-            }
-        }
+        let why = match self.options.set(name, value) {
+            Ok(()) => return,
+            Err(error @ OptionError::Value) => error.to_string(),
+            Err(OptionError::Name) => match crate::Options::default().set(name, Some(value)) {
+                Err(error) => error.to_string(),
+                Ok(()) if RATES.contains(&name) => {
+                    firing.outcome.options.push((name.into(), value.into()));
+                    return;
+                }
+                Ok(()) => "Operation illegal when tracing is active".to_owned(),
+            },
+        };
+        let what = format!("couldn't set option \"{name}\" to \"{value}\": {why}");
+        self.complain(firing, world, &what);
     }
 
     /// Says what went wrong with a record.

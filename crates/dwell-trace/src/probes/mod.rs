@@ -99,6 +99,27 @@ pub fn find(
     Ok(found)
 }
 
+/// Of a description that matches nothing: what there is in the place of the part that is wrong.
+pub(crate) fn nearest(pattern: &ProbePattern, processes: &mut Vec<Process>) -> Option<String> {
+    type Part = fn(&mut ProbePattern) -> &mut Box<str>;
+    let parts: [(Part, fn(ProbeName) -> Box<str>); 3] = [
+        (|p| &mut p.function, |n| n.function),
+        (|p| &mut p.name, |n| n.name),
+        (|p| &mut p.module, |n| n.module),
+    ];
+    parts.into_iter().find_map(|(part, of)| {
+        let mut wider = pattern.clone();
+        let wrong = std::mem::take(part(&mut wider));
+        let found = match wrong.is_empty() || glob::is_pattern(&wrong) {
+            true => Vec::new(),
+            false => find(&wider, processes).unwrap_or_default(),
+        };
+        let known: Vec<Box<str>> = found.into_iter().map(|probe| of(probe.name)).collect();
+        let near = dwell_script::nearest(&wrong, known.iter().map(AsRef::as_ref));
+        near.map(str::to_owned)
+    })
+}
+
 fn open(processes: &mut Vec<Process>, pid: u32) -> Result<&Process, TraceError> {
     if let Some(at) = processes.iter().position(|p| p.pid == pid) {
         return Ok(&processes[at]);

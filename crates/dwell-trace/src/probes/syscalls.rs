@@ -8,8 +8,7 @@ use syscalls::x86_64::Sysno;
 const MODULE: &str = "vmlinux";
 
 pub(super) fn find(pattern: &ProbePattern, found: &mut Vec<Probe>) {
-    let names_provider = !pattern.provider.is_empty() && matches(&pattern.provider, "syscall");
-    if !names_provider || !matches(&pattern.module, MODULE) {
+    if !matches(&pattern.provider, "syscall") || !matches(&pattern.module, MODULE) {
         return;
     }
     let wanted = |call: &Sysno| matches(&pattern.function, call.name());

@@ -12,7 +12,13 @@ const LISTS: [&str; 2] = [
 const PROVIDERS: [&str; 2] = ["sdt", "tracepoint"];
 
 pub(super) fn find(pattern: &ProbePattern, found: &mut Vec<Probe>) {
-    let Some(provider) = PROVIDERS.into_iter().find(|p| *p == &*pattern.provider) else {
+    let is_named = !pattern.provider.is_empty();
+    // Without a provider they are only looked through for what nothing else is called.
+    if !is_named && (!found.is_empty() || pattern.name.is_empty()) {
+        return;
+    }
+    let mut providers = PROVIDERS.into_iter();
+    let Some(provider) = providers.find(|p| !is_named || *p == &*pattern.provider) else {
         return;
     };
     // The group is where dtrace has the module; some scripts have it for the function.
@@ -40,7 +46,7 @@ pub(super) fn find(pattern: &ProbePattern, found: &mut Vec<Probe>) {
             add(in_group, event, found);
         }
     }
-    if list.is_none() && !is_pattern(&pattern.name) {
+    if list.is_none() && is_named && !is_pattern(&pattern.name) {
         add(group, &pattern.name, found);
     }
 }

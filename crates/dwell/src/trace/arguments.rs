@@ -1,6 +1,7 @@
 //! The command line of `dwell trace`, which is dtrace's.
 use clap::Args;
 use dwell_script::Options;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// `dwell trace`.
@@ -64,6 +65,12 @@ pub struct TraceArgs {
     /// A directory where the preprocessor looks for files.
     #[arg(short = 'I', value_name = "DIRECTORY")]
     pub includes: Vec<PathBuf>,
+    /// Undefine a name for the preprocessor.
+    #[arg(short = 'U', value_name = "NAME")]
+    pub undefined: Vec<String>,
+    /// Bytes for records that were not printed yet: -x bufsize.
+    #[arg(short = 'b', value_name = "SIZE")]
+    pub buffer: Option<String>,
     /// Make a header from the provider file of -s, for programs with probes of their own.
     #[arg(short = 'h', requires = "scripts")]
     pub header: bool,
@@ -116,7 +123,51 @@ impl From<EngineName> for dwell_trace::Engine {
     }
 }
 
+/// dtrace's options that have a value.
+const WITH_VALUE: &str = "36bcDfiILmnopPsUxX";
+/// Those that have none.
+const FLAGS: &str = "aABCeFGhHlqSvVwZ";
+
+/// Options that were written in one word, as `-qs script.d` and `-xquiet`, each for itself: next to arguments that may
+/// begin with a hyphen, clap takes such words for arguments.
+pub fn apart(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let (mut all, mut is_value, mut is_over) = (Vec::new(), false, false);
+    for word in arguments {
+        is_over |= !is_value && word == "--";
+        match word.to_str().and_then(|w| w.strip_prefix('-')) {
+            Some(letters) if !is_value && !is_over && is_options(letters) => {
+                let value = letters.find(|c| WITH_VALUE.contains(c));
+                let flags = &letters[..value.unwrap_or(letters.len())];
+                all.extend(flags.chars().map(|c| OsString::from(format!("-{c}"))));
+                if let Some(at) = value {
+                    all.push(format!("-{}", &letters[at..=at]).into());
+                    let value = &letters[at + 1..];
+                    is_value = value.is_empty();
+                    all.extend((!is_value).then(|| OsString::from(value)));
+                }
+            }
+            _ => {
+                is_value = false;
+                all.push(word);
+            }
+        }
+    }
+    all
+}
+
+/// Whether a word behind its hyphen is options: letters without a value, and one that may have one.
+fn is_options(letters: &str) -> bool {
+    let rest = letters.trim_start_matches(|c| FLAGS.contains(c));
+    let is_letter = |c| WITH_VALUE.contains(c);
+    !letters.is_empty() && (rest.is_empty() || rest.starts_with(is_letter))
+}
+
 impl TraceArgs {
+    /// Whether the script is about a process.
+    pub fn has_target(&self) -> bool {
+        self.command.is_some() || !self.pid.is_empty()
+    }
+
     /// The options that were given, before those of the script.
     pub fn script_options(&self) -> anyhow::Result<Options> {
         let mut options = Options::default();
@@ -130,6 +181,10 @@ impl TraceArgs {
         for (name, _) in flags.into_iter().filter(|(_, given)| *given) {
             options.set(name, None)?;
         }
+        if let Some(size) = &self.buffer {
+            let set = options.set("bufsize", Some(size));
+            set.map_err(|error| anyhow::anyhow!("failed to set -b {size}: {error}"))?;
+        }
         for option in &self.options {
             let (name, value) = match option.split_once('=') {
                 Some((name, value)) => (name, Some(value)),
@@ -139,5 +194,40 @@ impl TraceArgs {
             set.map_err(|error| anyhow::anyhow!("failed to set -x {name}: {error}"))?;
         }
         Ok(options)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn options_in_one_word_are_taken_apart() {
+        let apart = |words: &str| {
+            let words = words.split(' ').map(Into::into);
+            let all = super::apart(words).into_iter();
+            let all = all.map(|word| word.into_string().expect("text"));
+            all.collect::<Vec<_>>().join(" ")
+        };
+        for (written, meant) in [
+            ("dtrace -qs x.d 5", "dtrace -q -s x.d 5"),
+            ("dtrace -xquiet -s x.d -5", "dtrace -x quiet -s x.d -5"),
+            (
+                "dtrace -nBEGIN -xbufsize=4m",
+                "dtrace -n BEGIN -x bufsize=4m",
+            ),
+            (
+                "dtrace -Cs x.d -DX=1 -Iinc",
+                "dtrace -C -s x.d -D X=1 -I inc",
+            ),
+            ("dtrace -s -qs a", "dtrace -s -qs a"),
+            (
+                "dtrace --engine kernel -ln x",
+                "dtrace --engine kernel -l -n x",
+            ),
+            ("dtrace -n x -- -qs", "dtrace -n x -- -qs"),
+            ("dtrace -s - -7 --3", "dtrace -s - -7 --3"),
+        ] {
+            assert_eq!(apart(written), meant);
+        }
+        assert!(apart("dtrace -é").ends_with("-é"));
     }
 }

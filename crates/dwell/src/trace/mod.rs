@@ -9,13 +9,13 @@ mod run;
 mod source;
 mod target;
 
-pub use arguments::TraceArgs;
+pub use arguments::{TraceArgs, apart};
 
 use anyhow::Context;
 use dwell_debuginfo::{Known, Process};
 use dwell_script::codegen::Limits;
 use dwell_script::{Compiled, Input, Macros, Options, compile_all};
-use dwell_trace::{Session, Settings};
+use dwell_trace::{Session, Settings, TraceError};
 use output::Output;
 use source::Source;
 use std::process::ExitCode;
@@ -36,13 +36,15 @@ pub fn trace(args: &TraceArgs, program: &str) -> anyhow::Result<ExitCode> {
     let mut target = Target::find(args)?;
     let process = target.pid.and_then(|pid| Process::read(pid).ok());
     let known = Known::new(process.as_ref());
-    let compiled = match compile_sources(&sources, args, &target, &options, &known) {
+    let inputs = inputs(&sources, args, &target, &options);
+    let refuse = |(part, error): (usize, dwell_script::Error)| {
+        eprintln!("{program}: {}: {error}", sources[part].failed);
+        eprint!("{}", error.excerpt());
+        Ok(ExitCode::from(FAILED))
+    };
+    let compiled = match compile_all(&inputs, &known) {
         Ok(compiled) => compiled,
-        Err((at, error)) => {
-            eprintln!("{program}: failed to compile {}: {error}", sources[at].name);
-            eprint!("{}", error.excerpt());
-            return Ok(ExitCode::from(FAILED));
-        }
+        Err(error) => return refuse(error),
     };
     if args.verbose {
         eprint!("{}", compiled.script);
@@ -50,8 +52,16 @@ pub fn trace(args: &TraceArgs, program: &str) -> anyhow::Result<ExitCode> {
     if args.compile_only {
         return Ok(ExitCode::SUCCESS);
     }
-    let status = execute(&compiled, args, &mut target, (&sources, program))?;
-    Ok(ExitCode::from(status as u8))
+    let status = execute(&compiled, args, &mut target, (&sources, program));
+    if let Err(error) = &status
+        && let Some(TraceError::NoMatch {
+            clause, nearest, ..
+        }) = error.downcast_ref::<TraceError>()
+    {
+        let message = error.root_cause().to_string();
+        return refuse(compiled.no_such_probe(&inputs, *clause, message, nearest.clone()));
+    }
+    Ok(ExitCode::from(status? as u8))
 }
 
 /// Writes what programs with probes of their own are built with: next to the provider file, as dtrace does.
@@ -72,32 +82,29 @@ fn make(args: &TraceArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All sources as one script: they share their variables, and the clauses run in the order in which they were given.
-fn compile_sources(
-    sources: &[Source],
-    args: &TraceArgs,
+/// All sources as parts of one script: they share their variables, and the clauses run in the order in which they were
+/// given.
+fn inputs<'a>(
+    sources: &'a [Source],
+    args: &'a TraceArgs,
     target: &Target,
     options: &Options,
-    known: &Known<'_>,
-) -> Result<Compiled, (usize, dwell_script::Error)> {
+) -> Vec<Input<'a>> {
     let variables = variables(target);
-    let inputs: Vec<Input<'_>> = sources
-        .iter()
-        .map(|source| {
-            let zeroth = [source.zeroth.as_str()];
-            let others = args.arguments.iter().map(String::as_str);
-            Input {
-                source: &source.text,
-                macros: Macros {
-                    arguments: zeroth.into_iter().chain(others).collect(),
-                    variables: variables.clone(),
-                },
-                specifier: source.specifier,
-                options: options.clone(),
-            }
-        })
-        .collect();
-    compile_all(&inputs, known)
+    let input = |source: &'a Source| {
+        let zeroth = [source.zeroth.as_str()];
+        let others = args.arguments.iter().map(String::as_str);
+        Input {
+            source: &source.text,
+            macros: Macros {
+                arguments: zeroth.into_iter().chain(others).collect(),
+                variables: variables.clone(),
+            },
+            specifier: source.specifier,
+            options: options.clone(),
+        }
+    };
+    sources.iter().map(input).collect()
 }
 
 /// `$target`, `$pid` and the like.
@@ -132,6 +139,7 @@ fn execute(
     } = compiled;
     let settings = Settings {
         engine: args.engine.unwrap_or_default().into(),
+        may_match_nothing: options.flag("zdefs") || args.list,
         ..settings(options)
     };
     let mut session = Session::new(script, &settings, &mut Vec::new())
@@ -204,7 +212,6 @@ fn settings(options: &Options) -> Settings {
     Settings {
         limits,
         buffer: buffer.next_power_of_two(),
-        may_match_nothing: options.flag("zdefs"),
         ..default
     }
 }
@@ -213,7 +220,11 @@ fn settings(options: &Options) -> Settings {
 fn printer_options(options: &Options, target: &Target) -> dwell_script::output::Options {
     let mut printing = dwell_script::output::Options::default();
     for name in Options::names() {
-        let number = options.number(name).map(|n| n.to_string());
+        // To the printer as to dtrace, a flag that is a number is on.
+        let number = options.number(name).map(|number| match number {
+            0 if Options::is_flag(name) => "off".to_owned(),
+            number => number.to_string(),
+        });
         if let Some(value) = number.or_else(|| options.text(name).map(str::to_owned)) {
             // Those of other parts are not the printer's.
             let _ = printing.set(name, &value);

@@ -43,6 +43,8 @@ struct Printed<'c> {
     /// It was told that the process' probes rest.
     rests: bool,
     status: Option<i32>,
+    /// How often records are printed.
+    switch_every: Duration,
 }
 
 /// Runs a session to its end: its exit status.
@@ -69,6 +71,7 @@ pub fn run(
         drops: Drops::default(),
         rests: false,
         status: None,
+        switch_every: manner.switch_every,
     };
     session.start()?;
     if let Some(pid) = target.pid {
@@ -81,7 +84,7 @@ pub fn run(
         let ended = target.has_ended();
         if ended || urgent || Instant::now() >= next {
             printed.print(session, manner)?;
-            next = Instant::now() + manner.switch_every;
+            next = Instant::now() + printed.switch_every;
         }
         if ended {
             break;
@@ -141,9 +144,24 @@ impl Printed<'_> {
     }
 
     fn follow(&mut self, outcome: Outcome, manner: &Manner<'_>) {
-        self.status = self.status.or(outcome.exit);
+        // As in dtrace END's comes last, and counts.
+        self.status = outcome.exit.or(self.status);
+        for (name, value) in &outcome.options {
+            self.set_option(name, value);
+        }
         for message in outcome.messages {
             eprintln!("{}: {message}", manner.program);
+        }
+    }
+
+    /// An option that `setopt()` changes and that is not the printer's.
+    fn set_option(&mut self, name: &str, value: &str) {
+        let mut options = dwell_script::Options::default();
+        if name == "switchrate"
+            && options.set(name, Some(value)).is_ok()
+            && let Some(period) = options.number(name)
+        {
+            self.switch_every = Duration::from_nanos(period.max(1) as u64);
         }
     }
 

@@ -8,6 +8,8 @@ use std::process::{Command, Stdio};
 
 /// A part of the script.
 pub struct Source {
+    /// For messages about what is wrong with it.
+    pub failed: String,
     /// For messages: `description 'BEGIN'`, `script 'x.d'`.
     pub name: String,
     /// The text.
@@ -30,6 +32,7 @@ pub fn read(args: &TraceArgs, program: &str) -> anyhow::Result<Vec<Source>> {
     for (texts, specifier) in described {
         for text in texts {
             sources.push(Source {
+                failed: format!("invalid probe specifier {text}"),
                 name: format!("description '{}'", first_word(text)),
                 text: preprocessed(args, text)?,
                 specifier,
@@ -40,13 +43,32 @@ pub fn read(args: &TraceArgs, program: &str) -> anyhow::Result<Vec<Source>> {
     for path in &args.scripts {
         let text = read_file(path)?;
         sources.push(Source {
+            failed: format!("failed to compile script {}", path.display()),
             name: format!("script '{}'", path.display()),
             text: preprocessed(args, &text)?,
             specifier: Specifier::Name,
             zeroth: path.display().to_string(),
         });
     }
+    if sources.is_empty() && args.list {
+        sources.extend(everything(args).map(|text| Source {
+            failed: text.clone(),
+            name: format!("description '{text}'"),
+            text,
+            specifier: Specifier::Name,
+            zeroth: program.to_owned(),
+        }));
+    }
     Ok(sources)
+}
+
+/// What `-l` alone lists: of a program all that it has, else what the machine has.
+fn everything(args: &TraceArgs) -> impl Iterator<Item = String> {
+    let all: &[&str] = match args.has_target() {
+        true => &["pid$target:::", "*$target:::"],
+        false => &["dtrace:::", "syscall:::", "sdt:::"],
+    };
+    all.iter().map(|text| (*text).to_owned())
 }
 
 fn read_file(path: &Path) -> anyhow::Result<String> {
@@ -63,20 +85,34 @@ fn first_word(text: &str) -> &str {
     text.split(['{', '/']).next().unwrap_or_default().trim()
 }
 
+/// By `-x cpp`, or a pragma.
+fn asks_for_preprocessor(args: &TraceArgs, text: &str) -> bool {
+    let words = |line: &str| {
+        line.split_whitespace()
+            .eq(["#pragma", "D", "option", "cpp"])
+    };
+    args.options.iter().any(|option| option == "cpp") || text.lines().any(words)
+}
+
+/// As dtrace calls it, and by its lines' true names.
+const PREPROCESSOR: [&str; 7] = [
+    "-D__linux",
+    "-D__unix",
+    "-D__SVR4",
+    "-D__SUNW_D=1",
+    "-D__SUNW_D_VERSION=0x02000000",
+    "-U__GNUC__",
+    "-D__amd64",
+];
+
 fn preprocessed(args: &TraceArgs, text: &str) -> anyhow::Result<String> {
-    if !args.preprocess {
+    if !args.preprocess && !asks_for_preprocessor(args, text) {
         return Ok(text.to_owned());
     }
     let mut command = Command::new("cpp");
-    command.args([
-        "-undef",
-        "-nostdinc",
-        "-P",
-        "-D__SUNW_D=1",
-        "-D__SUNW_D_VERSION=0x02000000",
-    ]);
-    command.args(["-D__linux__", "-Dlinux", "-D__x86_64__", "-D__amd64"]);
+    command.args(PREPROCESSOR);
     command.args(args.defines.iter().map(|define| format!("-D{define}")));
+    command.args(args.undefined.iter().map(|name| format!("-U{name}")));
     command.args(
         args.includes
             .iter()

@@ -13,6 +13,8 @@ pub struct Target {
     attached: Vec<OwnedFd>,
     /// `$target`.
     pub pid: Option<u32>,
+    /// The command has ended, and was waited for.
+    ended: bool,
 }
 
 impl Target {
@@ -26,6 +28,7 @@ impl Target {
             held: None,
             attached: Vec::new(),
             pid: args.pid.first().copied(),
+            ended: false,
         };
         for pid in &args.pid {
             let opened = open_process(*pid);
@@ -51,6 +54,7 @@ impl Target {
             held,
             attached: Vec::new(),
             pid: Some(pid),
+            ended: false,
         })
     }
 
@@ -63,7 +67,8 @@ impl Target {
     /// Whether all of them have ended.
     pub fn has_ended(&mut self) -> bool {
         if let Some(launched) = &self.launched {
-            return launched.exit_code(false).is_some();
+            self.ended |= launched.exit_code(false).is_some();
+            return self.ended;
         }
         let was_there = !self.attached.is_empty();
         self.attached.retain(|process| !is_readable(process));
@@ -72,11 +77,16 @@ impl Target {
 }
 
 impl Drop for Target {
-    /// A command that never began is not wanted: the script was refused.
+    /// As with dtrace, a command that still runs ends with its script; so does one that never began, since the script
+    /// was refused.
     fn drop(&mut self) {
-        if let (Some(launched), Some(_)) = (&self.launched, &self.held) {
+        if self.has_ended() {
+            return;
+        }
+        if let Some(launched) = &self.launched {
             // SAFETY: it is our child, which nobody has waited for.
             unsafe { libc::kill(launched.pid as libc::pid_t, libc::SIGKILL) };
+            launched.exit_code(true);
         }
     }
 }

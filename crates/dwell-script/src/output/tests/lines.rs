@@ -270,6 +270,9 @@ fn options_change_while_it_runs() {
         setopt("quiet", None),
         setopt("switchrate", Some("10hz")),
         setopt("aggsortrev", Some("maybe")),
+        setopt("switchrate", Some("0.5hz")),
+        setopt("nothing", None),
+        setopt("bufsize", Some("1m")),
         printf("x", vec![]),
     ];
     run.once(actions, Data::default());
@@ -280,7 +283,15 @@ fn options_change_while_it_runs() {
     );
     let outcome = &run.outcomes[0];
     assert_eq!(*outcome.options, [("switchrate".into(), "10hz".into())]);
-    assert!(outcome.messages[0].ends_with(
-        "couldn't set option \"aggsortrev\" to \"maybe\": Invalid value for specified option"
-    ));
+    let why = [
+        "\"aggsortrev\" to \"maybe\": Invalid value for specified option",
+        "\"switchrate\" to \"0.5hz\": Invalid value for specified option",
+        "\"nothing\" to \"1\": Invalid option name",
+        "\"bufsize\" to \"1m\": Operation illegal when tracing is active",
+    ];
+    for (message, why) in outcome.messages.iter().zip(why) {
+        let end = format!("couldn't set option {why}");
+        assert!(message.ends_with(&end), "{message}");
+    }
+    assert_eq!(outcome.messages.len(), why.len());
 }
