@@ -166,7 +166,7 @@ fn the_name_dtrace_is_obeyed() {
     let (_, errors, code) = run(Command::new(&link).args(["-n", "BEGIN { trace(timestmap); }"]));
     assert_eq!(code, Some(1));
     assert!(
-        errors.contains("[D_IDENT_UNDEF] failed to resolve timestmap"),
+        errors.contains("[D_IDENT_UNDEF] line 1: failed to resolve timestmap"),
         "{errors}"
     );
     assert!(errors.contains("did you mean timestamp?"), "{errors}");

@@ -112,6 +112,4 @@ P:early:entry { one.x = arg0; one.n[arg0 & 3] = 65; other = one; other.x++; made
 
 this int v[4]; P:early:entry { this->v[arg0 & 3] = arg0; this->v[3 - (arg0 & 3)]--; trace(this->v[0]); trace(this->v[3]); }
 
-int a[5]; P:early:entry { a[arg0] = arg0; } END { trace(a[1]); }
-
 P:early:entry { speculate(0); trace(1); } P:early:entry { speculate(7); n++; } END { trace(n); }
