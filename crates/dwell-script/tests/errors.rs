@@ -320,7 +320,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "BEGIN /self->x/ { }",
         ],
     ),
-    ("VAR_UNSUP", &["x = `root", "n[1] = `root"]),
+    ("VAR_UNSUP", &["self->x = `root", "n[1] = `root"]),
     (
         "PROTO_LEN",
         &[
