@@ -19,6 +19,7 @@ mod error;
 mod layout;
 mod merge;
 mod module;
+mod parallel;
 mod plan;
 mod profile;
 mod scope;

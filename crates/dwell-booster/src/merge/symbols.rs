@@ -29,9 +29,10 @@ impl<'a> SymbolTables<'a> {
         let buckets = (exports.len() / 3).max(1) as u32;
         // Stable: within a bucket the first in the order of lookup stays the first.
         exports.extend(copies);
-        exports.sort_by_key(|e| e.hash() % buckets);
+        let mut hashed: Vec<_> = exports.into_iter().map(|e| (e.hash(), e)).collect();
+        hashed.sort_by_key(|(hash, _)| hash % buckets);
+        let (hashes, exports): (Vec<u32>, Vec<Export<'a>>) = hashed.into_iter().unzip();
         let first = 1 + imports.len() as u32;
-        let hashes: Vec<u32> = exports.iter().map(Export::hash).collect();
         let mut versym = 0u16.to_le_bytes().to_vec();
         for import in &imports {
             let version = import.version.as_ref();

@@ -18,7 +18,7 @@ pub struct Pending {
 const SUFFIX: &str = ".dwell-new";
 
 impl Pending {
-    /// Writes the bytes beside `to`, onto the disk.
+    /// Writes the bytes beside `to`.
     pub fn write(to: &Path, bytes: &[u8]) -> anyhow::Result<Self> {
         let name = to
             .file_name()
@@ -30,7 +30,7 @@ impl Pending {
             temporary: folder.join(format!("{start}{}{SUFFIX}", std::process::id())),
             committed: false,
         };
-        let written = write_synced(&pending.temporary, bytes);
+        let written = write_new(&pending.temporary, bytes);
         written.with_context(|| format!("writing {}", pending.temporary.display()))?;
         Ok(pending)
     }
@@ -40,8 +40,9 @@ impl Pending {
         &self.temporary
     }
 
-    /// Gives it its name, in place of what had it. `to` is on the same file system.
+    /// Gives it its name, in place of what had it, once all of it is on the disk. `to` is on the same file system.
     pub fn commit(mut self, to: &Path) -> io::Result<()> {
+        File::open(&self.temporary)?.sync_all()?;
         fs::rename(&self.temporary, to)?;
         self.committed = true;
         File::open(folder(to))?.sync_all()
@@ -56,7 +57,7 @@ impl Drop for Pending {
     }
 }
 
-fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     let mut file = options
@@ -64,8 +65,7 @@ fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .create_new(true)
         .mode(0o755)
         .open(path)?;
-    file.write_all(bytes)?;
-    file.sync_all()
+    file.write_all(bytes)
 }
 
 /// Removes files that dead processes left.

@@ -17,6 +17,7 @@ use super::image::{Image, W, X};
 use crate::Refusal;
 use crate::closure::Closure;
 use crate::layout::Layout;
+use crate::parallel::by_parts;
 use crate::values::{Value, Values};
 use code::Form;
 use object::elf;
@@ -36,6 +37,15 @@ pub struct DirectCalls {
     pub unread_functions: usize,
 }
 
+impl DirectCalls {
+    fn add(&mut self, other: &DirectCalls) {
+        self.calls.add(&other.calls);
+        self.jumps.add(&other.jumps);
+        self.loads.add(&other.loads);
+        self.unread_functions += other.unread_functions;
+    }
+}
+
 /// How many there are, and what became of them: each is direct, or left for one reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -53,6 +63,13 @@ impl Count {
     /// All of them.
     pub fn found(&self) -> usize {
         self.direct + self.stays + self.chosen + self.absent
+    }
+
+    fn add(&mut self, other: &Count) {
+        self.direct += other.direct;
+        self.stays += other.stays;
+        self.chosen += other.chosen;
+        self.absent += other.absent;
     }
 }
 
@@ -83,19 +100,22 @@ impl Direct {
         values: &Values,
         image: &Image,
     ) -> Result<Self, Refusal> {
-        let mut direct = Direct::default();
         let finder = Finder {
             values,
             image,
             code: code_of(image),
             filled: filled_places(closure, layout)?,
         };
+        let mut functions = Vec::new();
         for (index, base) in layout.merged() {
-            let module = &closure.modules[index];
-            for (stated, len) in functions::of(module)? {
-                let function = (stated + base, len);
-                finder.function(function, &mut direct);
-            }
+            let stated = functions::of(&closure.modules[index])?.into_iter();
+            functions.extend(stated.map(|(at, len)| (at + base, len)));
+        }
+        let found = by_parts(&functions, |part| finder.functions(part));
+        let mut direct = Direct::default();
+        for part in found {
+            direct.sites.extend(part.sites);
+            direct.report.add(&part.report);
         }
         Ok(direct)
     }
@@ -152,6 +172,14 @@ struct Finder<'a> {
 }
 
 impl Finder<'_> {
+    fn functions(&self, functions: &[(u64, u64)]) -> Direct {
+        let mut direct = Direct::default();
+        for &function in functions {
+            self.function(function, &mut direct);
+        }
+        direct
+    }
+
     fn function(&self, (at, len): (u64, u64), direct: &mut Direct) {
         let Some(bytes) = self.image.bytes_at(at, len) else {
             return;

@@ -1,12 +1,12 @@
 //! Examines the changed instructions of the finished file: each is decoded again, where its function's
 //! instructions lead to it, and must do what the old one does with what the file gives its place.
-use super::Direct;
 use super::code::{Form, STUB, form, reference, stub_place};
+use super::{Direct, Site};
 use crate::merge::Merge;
-use crate::merge::decoded::{Decoded, decode};
 use crate::merge::hot::Clones;
 use crate::module::Module;
-use iced_x86::{Code, Instruction};
+use crate::parallel::by_parts;
+use iced_x86::{Code, Decoder, DecoderOptions, Instruction};
 
 /// Checks all of them.
 pub(crate) fn verify(
@@ -15,34 +15,17 @@ pub(crate) fn verify(
     direct: &Direct,
     clones: &Clones,
 ) -> Result<(), String> {
-    for (&(at, len), sites) in &direct.sites {
-        let damaged = || format!("the function at {at:#x} cannot be read");
-        let (index, base) = module_of(merge, at).ok_or_else(damaged)?;
-        let module = &merge.closure.modules[index];
-        let stated = at - base;
-        let old = module.elf.bytes_at(stated, len as usize);
-        let new = merged.elf.bytes_at(at, len as usize);
-        let (old, new) = old.zip(new).ok_or_else(damaged)?;
-        let pair = Pair {
-            merge,
-            merged,
-            clones,
-        };
-        let both = decode(old, at).zip(decode(new, at));
-        let (before, after) = both.ok_or_else(damaged)?;
-        for site in sites {
-            let place = site.at - at;
-            let range = place as usize..place as usize + site.bytes.len();
-            let held = held_at(&before, site.at).zip(held_at(&after, site.at));
-            let right = held.is_some_and(|(before, after)| {
-                pair.same_meaning(site.at, &old[range.clone()], (before, after))
-            });
-            if !right {
-                return Err(format!("the call at {:#x} does not lead on", site.at));
-            }
-        }
-    }
-    Ok(())
+    let pair = Pair {
+        merge,
+        merged,
+        clones,
+    };
+    let functions: Vec<_> = direct.sites.iter().collect();
+    let checked = by_parts(&functions, |part| {
+        let mut functions = part.iter();
+        functions.try_for_each(|&(&function, sites)| pair.function(function, sites))
+    });
+    checked.into_iter().collect()
 }
 
 /// The module whose code is at an image address, and its base.
@@ -53,10 +36,27 @@ pub(crate) fn module_of(merge: &Merge<'_, '_>, at: u64) -> Option<(usize, u64)> 
     })
 }
 
-/// A function's instruction at an address.
-fn held_at<'a>(all: &'a [Decoded<'_>], at: u64) -> Option<&'a Instruction> {
-    let found = all.binary_search_by_key(&at, |d| d.instruction.ip());
-    Some(&all[found.ok()?].instruction)
+/// Those of a function's instructions that are at the addresses, which are in order; none when one of its bytes is no
+/// instruction, or one of the addresses is not that of an instruction.
+fn instructions_at(
+    bytes: &[u8],
+    at: u64,
+    wanted: impl Iterator<Item = u64>,
+) -> Option<Vec<Instruction>> {
+    let mut decoder = Decoder::with_ip(64, bytes, at, DecoderOptions::NONE);
+    let mut instruction = Instruction::default();
+    let mut wanted = wanted.peekable();
+    let mut found = Vec::new();
+    while decoder.can_decode() {
+        decoder.decode_out(&mut instruction);
+        if instruction.is_invalid() {
+            return None;
+        }
+        if wanted.next_if_eq(&instruction.ip()).is_some() {
+            found.push(instruction);
+        }
+    }
+    wanted.next().is_none().then_some(found)
 }
 
 /// The modules as they were, and the finished file.
@@ -67,6 +67,27 @@ struct Pair<'a, 'data> {
 }
 
 impl Pair<'_, '_> {
+    /// Checks the changed instructions of one function.
+    fn function(&self, (at, len): (u64, u64), sites: &[Site]) -> Result<(), String> {
+        let damaged = || format!("the function at {at:#x} cannot be read");
+        let (index, base) = module_of(self.merge, at).ok_or_else(damaged)?;
+        let module = &self.merge.closure.modules[index];
+        let old = module.elf.bytes_at(at - base, len as usize);
+        let new = self.merged.elf.bytes_at(at, len as usize);
+        let (old, new) = old.zip(new).ok_or_else(damaged)?;
+        let places = || sites.iter().map(|s| s.at);
+        let both = instructions_at(old, at, places()).zip(instructions_at(new, at, places()));
+        let (before, after) = both.ok_or_else(damaged)?;
+        for (site, both) in sites.iter().zip(before.iter().zip(&after)) {
+            let place = (site.at - at) as usize;
+            let bytes = &old[place..place + site.bytes.len()];
+            if !self.same_meaning(site.at, bytes, both) {
+                return Err(format!("the call at {:#x} does not lead on", site.at));
+            }
+        }
+        Ok(())
+    }
+
     /// Whether the new instruction does what the old one did, given what the finished file has for places.
     fn same_meaning(
         &self,
