@@ -1,8 +1,8 @@
 //! A program and everything it needs, in the loader's order.
 use crate::module::{Dynamic, Module, Relocation, relocations};
 use crate::search::{Searcher, own_folders};
-use crate::{Inputs, LoaderCache, Refusal};
-use dwell_elf::LOADER_FOLDERS;
+use crate::{Function, Inputs, LoaderCache, Refusal};
+use dwell_elf::{LOADER_FOLDERS, Symbol};
 use std::collections::{HashMap, HashSet};
 
 /// The program first, then its libraries, breadth first: the order in which symbols are looked up.
@@ -13,6 +13,8 @@ pub(crate) struct Closure<'data> {
     pub needs: Vec<Vec<usize>>,
     /// Each module's relocations, or what is wrong with them.
     relocations: Vec<Result<Vec<Relocation>, &'static str>>,
+    /// Functions that debug files name, by the path of the module.
+    named: &'data HashMap<String, Vec<Function>>,
 }
 
 /// More libraries than this are refused; a desktop program has some 150.
@@ -27,7 +29,7 @@ where
     let mut inputs = Inputs {
         program: program.to_owned(),
         files: vec![(program.to_owned(), data)],
-        found: HashMap::new(),
+        ..Inputs::default()
     };
     // Parents, so that DT_RPATH can be followed upward.
     let mut parents: Vec<Option<usize>> = vec![None];
@@ -106,7 +108,21 @@ impl<'data> Closure<'data> {
             modules,
             needs,
             relocations,
+            named: &inputs.named,
         })
+    }
+
+    /// The functions of a module that it or its debug file names; aliases, and what both know, come more than once.
+    pub(crate) fn functions(&self, index: usize) -> impl Iterator<Item = Symbol<'data>> {
+        let module = &self.modules[index];
+        let debug = self.named.get(&module.path).into_iter().flatten();
+        let debug = debug.map(|f| Symbol {
+            address: f.address,
+            size: f.size,
+            name: &f.name,
+            indirect: f.indirect,
+        });
+        module.elf.symbols().chain(debug)
     }
 
     /// All relocations of a module, in the loader's order.

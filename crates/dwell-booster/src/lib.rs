@@ -61,6 +61,22 @@ pub struct Inputs {
     pub files: Vec<(String, Vec<u8>)>,
     /// Index into `files` of what each needed name was found to be.
     pub found: HashMap<String, usize>,
+    /// Functions that separate debug files name, by the path of the file they belong to: debuggers and profilers would
+    /// look for those files by the build id of that, and find nothing by the merged file's.
+    pub named: HashMap<String, Vec<Function>>,
+}
+
+/// A function with its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// Stated address of its first instruction.
+    pub address: u64,
+    /// Bytes; 0 when nobody says.
+    pub size: u64,
+    /// As it is stored (mangled).
+    pub name: Vec<u8>,
+    /// Whether it resolves to another function at load time (IFUNC).
+    pub indirect: bool,
 }
 
 /// What is wanted.

@@ -80,6 +80,14 @@ const RUNS: &[(&str, &[&str])] = &[
         "/usr/bin/clang-19",
         &["-O2", "-S", "-x", "c", "-o", "-", "/dev/null"],
     ),
+    // Its code is in three ranges.
+    (
+        "/usr/bin/node",
+        &[
+            "-e",
+            "console.log([1, 2, 3].map(x => x ** 0.5)); process.exit(7)",
+        ],
+    ),
     ("/usr/bin/c++filt", &["_ZNSt6vectorIiSaIiEE9push_backEOi"]),
 ];
 

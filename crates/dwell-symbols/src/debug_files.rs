@@ -8,6 +8,7 @@ use object::Object;
 
 use crate::elf::Elf;
 use crate::files::{self, Tree};
+use crate::symbolizer::Options;
 
 /// What a debug file must fit.
 pub(crate) struct Wanted<'a> {
@@ -92,6 +93,15 @@ impl<'a> Places<'a> {
             })
         })
     }
+}
+
+/// What `read` makes of the debug file of a module of this machine, given the module's path and bytes; none when no
+/// such file is installed.
+pub fn debug_file<R>(path: &Path, module: &[u8], read: impl FnOnce(&[u8]) -> R) -> Option<R> {
+    let elf = Elf::parse(module)?;
+    let directories = Options::default().debug_directories;
+    let found = Places::new(None, &directories).find(&wanted(&elf, path))?;
+    Some(read(&found.map))
 }
 
 /// What `elf`, seen by its process at `path`, says about its debug file.

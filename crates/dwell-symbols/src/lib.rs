@@ -45,6 +45,7 @@ mod variables;
 
 pub use certificates::certificates;
 pub use debug_data::DebugData;
+pub use debug_files::debug_file;
 pub use debuginfod::Debuginfod;
 pub use demangle::demangle;
 pub use jit::JitProcess;

@@ -7,6 +7,7 @@ use super::symtab::symtab;
 use super::tables::Tables;
 use super::writable::Writable;
 use object::elf;
+use std::collections::HashMap;
 
 /// A section header.
 #[derive(Clone, Debug)]
@@ -33,17 +34,24 @@ impl Section {
         }
         bytes.extend(self.link.to_le_bytes());
         bytes.extend(self.info.to_le_bytes());
-        bytes.extend(8u64.to_le_bytes());
+        // Notes are padded to 4 bytes, which is what their readers take this for.
+        let align = if self.kind == elf::SHT_NOTE.0 {
+            4
+        } else {
+            8u64
+        };
+        bytes.extend(align.to_le_bytes());
         bytes.extend(self.entry.to_le_bytes());
         bytes
     }
 }
 
 /// A section for each loaded range of a module, so that symbols have one: `.text` for the program's
-/// code, `.text.libz.so.1` for a library's.
+/// code, `.text.libz.so.1` for a library's. A module with several ranges of code has a number behind the later ones'.
 pub(crate) fn sections_of_modules(image: &Image, names: &[&str]) -> Vec<Section> {
     let of_modules = image.loads.iter().filter_map(|l| Some((l, l.module?)));
     let mut sections = Vec::new();
+    let mut seen = HashMap::new();
     let mut last_with_code = None;
     for (load, module) in of_modules {
         let suffix = match module {
@@ -60,8 +68,8 @@ pub(crate) fn sections_of_modules(image: &Image, names: &[&str]) -> Vec<Section>
             _ if last_with_code != Some(module) => (".head", elf::SHF_ALLOC.0),
             _ => (".rodata", elf::SHF_ALLOC.0),
         };
-        let section = |name: &str, kind: u32, from: u64, size: u64| Section {
-            name: format!("{name}{suffix}"),
+        let mut section = |name: &str, kind: u32, from: u64, size: u64| Section {
+            name: of_its_own(format!("{name}{suffix}"), &mut seen),
             kind,
             flags,
             at: load.at + from,
@@ -78,6 +86,16 @@ pub(crate) fn sections_of_modules(image: &Image, names: &[&str]) -> Vec<Section>
         }
     }
     sections
+}
+
+/// The name, with a number behind it where others have it already.
+fn of_its_own(name: String, seen: &mut HashMap<String, usize>) -> String {
+    let count = seen.entry(name.clone()).or_default();
+    *count += 1;
+    match count {
+        1 => name,
+        _ => format!("{name}.{count}"),
+    }
 }
 
 impl Tables {

@@ -18,7 +18,7 @@ pub(crate) fn symtab(
     let mut bytes = vec![0; 24];
     let mut seen = HashSet::new();
     for (index, base) in merge.layout.placed() {
-        for symbol in merge.closure.modules[index].elf.symbols() {
+        for symbol in merge.closure.functions(index) {
             let at = symbol.address.wrapping_add(base);
             if !seen.insert((at, symbol.name)) {
                 continue;

@@ -3,9 +3,10 @@ use super::arguments::{How, Mode};
 use super::profile;
 use anyhow::Context;
 use dwell_booster::{
-    Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect, plugin_folders,
+    Function, Inputs, LoaderCache, Options, Processor, Refusal, StandIn, collect, plugin_folders,
 };
-use std::collections::BTreeSet;
+use dwell_elf::ElfFile;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{CString, OsStr};
 use std::fs;
 use std::io::Read;
@@ -38,7 +39,8 @@ impl Subject {
         })?;
         let data = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         let cache = LoaderCache::parse(&fs::read(LOADER_CACHE).unwrap_or_default());
-        let inputs = collect(text, data, &cache, read_library);
+        let mut inputs = collect(text, data, &cache, read_library);
+        inputs.named = debug_names(&inputs);
         let libraries = inputs.files.iter().skip(1).map(|(path, _)| path);
         let checked: BTreeSet<String> = libraries.filter(|p| has_checksum(p)).cloned().collect();
         let options = Options {
@@ -168,6 +170,26 @@ fn read_library(path: &str) -> Option<Vec<u8>> {
     // A folder or a device of that name is not what the loader would take.
     let is_file = fs::metadata(path).is_ok_and(|m| m.is_file());
     is_file.then(|| fs::read(path).ok()).flatten()
+}
+
+/// The functions that installed debug files name.
+fn debug_names(inputs: &Inputs) -> HashMap<String, Vec<Function>> {
+    let function = |s: dwell_elf::Symbol<'_>| Function {
+        address: s.address,
+        size: s.size,
+        name: s.name.to_vec(),
+        indirect: s.indirect,
+    };
+    let of_debug_file = |debug: &[u8]| match ElfFile::parse(debug) {
+        Ok(elf) => elf.symbols().map(function).collect(),
+        Err(_) => Vec::new(),
+    };
+    let files = inputs.files.iter();
+    let named = files.filter_map(|(path, data)| {
+        let functions = dwell_symbols::debug_file(Path::new(path), data, of_debug_file)?;
+        Some((path.clone(), functions))
+    });
+    named.collect()
 }
 
 /// The libraries that name folders to load from, in which there is no library.
