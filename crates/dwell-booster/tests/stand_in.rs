@@ -32,6 +32,24 @@ fn gives_way_without_its_guard_and_under_variables() {
     gives_way(&Options::default(), "stand-in");
 }
 
+/// With the C library in the file it is looked at while the loader relocates: an auditor's loader would get no further.
+#[test]
+fn gives_way_with_the_c_library_in_it() {
+    for (name, fixed) in [("libc", None), ("libc-fixed", Some(0x5555_5555_4000))] {
+        let way = Options {
+            fixed,
+            ..with_libc()
+        };
+        gives_way(&way, &format!("stand-in-{name}"));
+    }
+    let merge_only = Options {
+        direct: false,
+        choices: None,
+        ..with_libc()
+    };
+    gives_way(&merge_only, "stand-in-libc-0");
+}
+
 /// With the loader in the file it is looked at before the loader runs.
 #[test]
 fn gives_way_with_the_loader_in_it() {
@@ -100,17 +118,24 @@ fn gives_way(way: &Options, name: &str) {
     fs::write(&guard, "").expect("written");
     assert_eq!(run(&merged, &[]), ran(&merged));
     assert_eq!(run(&merged, &[("LD_BIND_NOW", "1")]), ran(&merged));
-    for variable in ["LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH"] {
-        // Libraries of that name change nothing, but are named.
-        let value = if variable == "LD_AUDIT" {
-            ""
-        } else {
-            "libm.so.6"
-        };
+    fs::write(
+        folder.file("audit.c"),
+        "unsigned la_version(unsigned v) { return v; }",
+    )
+    .expect("written");
+    compile(&folder, "gcc -shared -fPIC -o audit.so audit.c");
+    let auditor = as_it_is(&folder.file("audit.so"));
+    // The libraries change nothing, but are named.
+    for (variable, value) in [
+        ("LD_PRELOAD", "libm.so.6"),
+        ("LD_AUDIT", ""),
+        ("LD_AUDIT", &auditor),
+        ("LD_LIBRARY_PATH", "libm.so.6"),
+    ] {
         assert_eq!(
             run(&merged, &[(variable, value)]),
             ran(&stock),
-            "{variable}"
+            "{variable}={value}"
         );
     }
     fs::remove_file(&guard).expect("removed");

@@ -171,17 +171,8 @@ impl Chosen {
         if self.resolvers.is_empty() {
             return;
         }
-        let import = values.import(Import {
-            name: b"__libc_stack_end".to_vec(),
-            version: Some(("GLIBC_2.2.5".into(), LOADER.into())),
-        });
         debug_assert!(merge.kept().any(|m| m.name == LOADER));
-        let kind = elf::R_X86_64_GLOB_DAT.0;
-        let stack = Value::Import {
-            kind,
-            import,
-            addend: 0,
-        };
+        let stack = stack_end(values);
         values.places.insert(at, stack);
         self.place = at + 8;
         values.places.insert(self.place, Value::Image(self.place));
@@ -236,6 +227,19 @@ impl Chosen {
         put(&mut bytes, 0x74, stock.len() as u32 + 1);
         put(&mut bytes, 0x9a, LOST.len() as u32);
         bytes
+    }
+}
+
+/// The address of the loader's variable that tells where the stack began.
+pub(crate) fn stack_end(values: &mut Values) -> Value {
+    let import = values.import(Import {
+        name: b"__libc_stack_end".to_vec(),
+        version: Some(("GLIBC_2.2.5".into(), LOADER.into())),
+    });
+    Value::Import {
+        kind: elf::R_X86_64_GLOB_DAT.0,
+        import,
+        addend: 0,
     }
 }
 

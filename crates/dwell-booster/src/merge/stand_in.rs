@@ -63,6 +63,37 @@ const GUARD: usize = 0x06;
 const PATHS: [usize; 2] = [0x88, 0x98];
 const LEN: usize = 0x8d;
 
+/// The code as a resolver (IFUNC), for the image address `at`. The loader calls it while it relocates the file: with the
+/// C library in the file and an auditor it would not get as far as the entry. `stack` is the place that holds the
+/// address of the loader's `__libc_stack_end`.
+pub(crate) fn resolver(stand_in: &StandIn, at: u64, stack: u64) -> Vec<u8> {
+    let mut bytes = ENTER.to_vec();
+    let distance = stack.wrapping_sub(at + STACK as u64 + 4) as u32;
+    bytes[STACK..STACK + 4].copy_from_slice(&distance.to_le_bytes());
+    bytes.extend(code(stand_in));
+    bytes.extend(LEAVE);
+    bytes
+}
+
+/// The code reads the stack that the program began with, and pushes nothing. No signal has a handler yet.
+const ENTER: [u8; 18] = [
+    0x53, // push rbx
+    0x41, 0x54, // push r12
+    0x41, 0x55, // push r13
+    0x48, 0x89, 0xe3, // mov rbx, rsp
+    0x48, 0x8b, 0x05, 0x00, 0x00, 0x00, 0x00, // mov rax, [rip + stack]
+    0x48, 0x8b, 0x20, // mov rsp, [rax]
+];
+const LEAVE: [u8; 11] = [
+    0x48, 0x89, 0xdc, // mov rsp, rbx
+    0x41, 0x5d, // pop r13
+    0x41, 0x5c, // pop r12
+    0x5b, // pop rbx
+    0x31, 0xc0, // xor eax, eax
+    0xc3, // ret
+];
+const STACK: usize = 0x0b;
+
 /// The code; the merged program's entry follows.
 pub(crate) fn code(stand_in: &StandIn) -> Vec<u8> {
     let guard = stand_in.guard.as_ref();

@@ -2,13 +2,14 @@
 //! of constructors and destructors, the dynamic section. And the code behind it.
 use super::Merge;
 use super::arrays::Arrays;
-use super::choices::Chosen;
+use super::choices::{Chosen, stack_end};
 use super::entry::{self, Start};
 use super::inside::{Inside, Places};
 use super::{plugins, stand_in};
 use crate::PAGE;
 use crate::Refusal;
-use crate::values::Values;
+use crate::selection::LIBC;
+use crate::values::{Value, Values};
 
 /// The added writable range and the added code behind it.
 #[derive(Debug)]
@@ -49,7 +50,8 @@ impl Writable {
         let dlopen = preinit + 8 * arrays.preinit.len() as u64;
         let choices = dlopen + 8;
         let known = choices + chosen.len();
-        let dynamic = (known + 8).next_multiple_of(16);
+        let early = known + 8;
+        let dynamic = (early + 16).next_multiple_of(16);
         let dynamic_len = dynamic_len(merge);
         bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
         for (number, value) in arrays.all().enumerate() {
@@ -64,11 +66,11 @@ impl Writable {
             functions: (init, arrays.init.len() as u32),
             program: program_entry(merge),
         };
-        let mut code = merge.stand_in.map_or_else(Vec::new, stand_in::code);
-        if merge.layout.loader.is_some() {
-            // It is looked at before the loader runs.
-            code.clear();
-        }
+        // With the C library in it, it is looked at earlier: before the loader runs, or while it relocates.
+        let mut code = match merge.stand_in {
+            Some(stand_in) if merge.soname != LIBC => stand_in::code(stand_in),
+            _ => Vec::new(),
+        };
         code.extend(entry::code(entry + code.len() as u64, &start));
         let plugins_at = entry + code.len() as u64;
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
@@ -77,6 +79,16 @@ impl Writable {
         let guard = entry + code.len() as u64;
         chosen.put(merge, values, (choices, guard));
         code.extend(chosen.code(merge.guard, guard));
+        if let Some(stand_in) = merge.stand_in
+            && merge.soname == LIBC
+            && layout.loader.is_none()
+        {
+            let at = entry + code.len() as u64;
+            let stack = stack_end(values);
+            values.places.insert(early, stack);
+            values.places.insert(early + 8, Value::Indirect(at));
+            code.extend(stand_in::resolver(stand_in, at, early));
+        }
         let places = Places {
             at: entry + code.len() as u64,
             known,
