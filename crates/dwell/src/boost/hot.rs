@@ -32,6 +32,18 @@ pub fn hot_text(hot: &HotReport) -> String {
     text
 }
 
+/// Whether copied functions can lie on huge pages.
+pub fn huge_text(hot: Option<&HotReport>) -> String {
+    match hot {
+        None => "small pages: only what a recording brings together is worth one",
+        Some(hot) if hot.huge => {
+            "they can lie on one, where the file system gives some (tmpfs with huge=always); status tells"
+        }
+        Some(_) => "small pages: the program is linked to an address that is no huge page's",
+    }
+    .to_owned()
+}
+
 /// The same for programs.
 pub fn hot_json(hot: &HotReport) -> Value {
     let left = hot.left.iter().map(|(obstacle, share)| {

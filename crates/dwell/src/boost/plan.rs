@@ -1,13 +1,14 @@
 //! `dwell boost plan`: what boosting would do to a program, and what it would gain.
 use super::arguments::PlanArgs;
 use super::calls::{calls_json, calls_text};
-use super::hot::{hot_json, hot_text};
+use super::hot::{hot_json, hot_text, huge_text};
 use super::subject::Subject;
 use super::trial::{self, Probe, Times, Verdict};
 use super::{Tried, make};
 use dwell_booster::{Plan, Refusal};
 use serde_json::{Value, json};
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Most pairs of runs that are timed.
@@ -42,6 +43,8 @@ struct Answer {
     plan: Plan,
     tried: Tried,
     times: Times,
+    /// With the profile (second) and without it (first), when there is one.
+    by_profile: Option<Times>,
     timed: Probe,
 }
 
@@ -61,13 +64,39 @@ fn examine(args: &PlanArgs) -> anyhow::Result<Answer> {
         .find(ends)
         .map(|(probe, _)| probe.clone());
     let timed = timed.expect("make gives out nothing that no probe has tried");
-    let times = trial::measure((&subject.path, tried.file.path()), &timed, PAIRS)?;
+    let name = &subject.path;
+    let times = trial::measure(name, (name, tried.file.path()), &timed, PAIRS)?;
+    let by_profile = match &subject.options.profile {
+        Some(_) => Some(without_profile(&subject, &tried, (&to, &timed), args)?),
+        None => None,
+    };
     Ok(Answer {
         plan,
         tried,
         times,
+        by_profile,
         timed,
     })
+}
+
+/// What the profile alone gains: the same merge is made without it.
+fn without_profile(
+    subject: &Subject,
+    with: &Tried,
+    (to, timed): (&Path, &Probe),
+    args: &PlanArgs,
+) -> anyhow::Result<Times> {
+    let mut options = subject.options.clone();
+    options.profile = None;
+    let plain = Subject {
+        path: subject.path.clone(),
+        inputs: subject.inputs.clone(),
+        options,
+    };
+    let to = to.with_extension("plain");
+    let without = make(&plain, &to, &args.how.probes())?;
+    let both = (without.file.path(), with.file.path());
+    trial::measure(&subject.path, both, timed, PAIRS)
 }
 
 /// A technique: its name, and what it would apply to.
@@ -115,6 +144,10 @@ impl Answer {
                     hot_text,
                 ),
             ),
+            (
+                "huge pages for them",
+                huge_text(self.tried.built.hot.as_ref()),
+            ),
         ]
     }
 
@@ -157,6 +190,15 @@ impl Answer {
             self.timed.text(),
             tried_with(&self.tried.verdicts),
         )?;
+        if let Some(t) = &self.by_profile {
+            writeln!(
+                to,
+                "  by the profile alone: {:.2} ms without it, {:.2} ms with it, x{:.2}",
+                t.stock_ns as f64 / 1e6,
+                t.boosted_ns as f64 / 1e6,
+                t.ratio
+            )?;
+        }
         for note in &plan.notes {
             writeln!(to, "  note: {note}")?;
         }
@@ -196,6 +238,12 @@ impl Answer {
                 "ratio": times.ratio,
                 "pairs": times.pairs,
             },
+            "by_profile": self.by_profile.as_ref().map(|t| json!({
+                "without_ns": t.stock_ns,
+                "with_ns": t.boosted_ns,
+                "ratio": t.ratio,
+                "pairs": t.pairs,
+            })),
             "notes": plan.notes,
         })
     }

@@ -262,15 +262,16 @@ pub struct Times {
 /// Longest time to spend on measuring.
 const MEASURE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Runs both in turns, `pairs` times each at most.
+/// Runs both in turns under the program's name, `pairs` times each at most. The first may be merged in another way.
 pub fn measure(
+    name: &Path,
     (stock, boosted): (&Path, &Path),
     probe: &Probe,
     pairs: usize,
 ) -> anyhow::Result<Times> {
     let scratch = scratch()?;
     let time = |file: &Path| -> anyhow::Result<u64> {
-        let mut command = command((stock, file), probe, scratch.path());
+        let mut command = command((name, file), probe, scratch.path());
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let begin = Instant::now();
         let status = start(&mut command)?.wait()?;

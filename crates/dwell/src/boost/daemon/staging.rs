@@ -194,12 +194,12 @@ fn measure(stock: &Path, tried: &Tried) -> anyhow::Result<Times> {
         .iter()
         .find(ends)
         .context("nothing was tried")?;
-    let mut best = trial::measure((stock, tried.file.path()), probe, PAIRS)?;
+    let mut best = trial::measure(stock, (stock, tried.file.path()), probe, PAIRS)?;
     for _ in 0..2 {
         if !is_slower(&best) {
             break;
         }
-        let again = trial::measure((stock, tried.file.path()), probe, PAIRS)?;
+        let again = trial::measure(stock, (stock, tried.file.path()), probe, PAIRS)?;
         if !is_slower(&again) || again.ratio < best.ratio {
             best = again;
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Everything.
@@ -47,6 +47,8 @@ pub struct Program {
     pub bytes: Option<u64>,
     /// How many processes run the boosted file.
     pub processes: Option<usize>,
+    /// Of the boosted file, what the process that has most of it has on huge pages, bytes; none when no process runs it.
+    pub huge_bytes: Option<u64>,
     /// Since when it is boosted, s.
     pub age_s: Option<u64>,
     /// Merged libraries.
@@ -145,29 +147,49 @@ fn boosted(dirs: &Dirs) -> anyhow::Result<Vec<Program>> {
         .into_iter()
         .filter(|r| Identity::of(&r.path) == Some(r.boosted));
     Ok(there
-        .map(|record| Program {
-            state: State::Boosted,
-            why: Vec::new(),
-            gain: Some(record.gain),
-            bytes: Some(record.boosted.size()),
-            processes: Some(processes(record.boosted.number())),
-            age_s: Some(seconds_now().saturating_sub(record.since)),
-            name: record.name,
-            path: record.path,
-            libraries: record.libraries,
+        .map(|record| {
+            let processes = processes(record.boosted.number());
+            Program {
+                state: State::Boosted,
+                why: Vec::new(),
+                gain: Some(record.gain),
+                bytes: Some(record.boosted.size()),
+                processes: Some(processes.len()),
+                huge_bytes: processes.iter().filter_map(|p| on_huge_pages(p)).max(),
+                age_s: Some(seconds_now().saturating_sub(record.since)),
+                name: record.name,
+                path: record.path,
+                libraries: record.libraries,
+            }
         })
         .collect())
 }
 
-/// How many processes run a file.
-fn processes(file: (u64, u64)) -> usize {
-    let runs = |entry: fs::DirEntry| {
-        let exe = fs::metadata(entry.path().join("exe"));
+/// Folders in /proc of the processes that run a file.
+fn processes(file: (u64, u64)) -> Vec<PathBuf> {
+    let runs = |process: &PathBuf| {
+        let exe = fs::metadata(process.join("exe"));
         exe.is_ok_and(|m| (m.dev(), m.ino()) == file)
     };
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbered = entries.filter(|e| e.file_name().to_string_lossy().parse::<u32>().is_ok());
-    numbered.map(runs).filter(|r| *r).count()
+    numbered.map(|e| e.path()).filter(runs).collect()
+}
+
+/// Bytes of files that a process has mapped by huge pages; none when it has ended.
+fn on_huge_pages(process: &Path) -> Option<u64> {
+    let text = fs::read_to_string(process.join("smaps_rollup")).ok()?;
+    Some(huge_of_files(&text))
+}
+
+/// Of storage, and of file systems in memory.
+fn huge_of_files(smaps: &str) -> u64 {
+    let kib = |line: &str| {
+        let (key, value) = line.split_once(':')?;
+        let counts = ["FilePmdMapped", "ShmemPmdMapped"].contains(&key);
+        counts.then(|| value.trim().strip_suffix(" kB")?.parse::<u64>().ok())?
+    };
+    smaps.lines().filter_map(kib).sum::<u64>() * 1024
 }
 
 impl Program {
@@ -180,6 +202,7 @@ impl Program {
             gain: None,
             bytes: None,
             processes: None,
+            huge_bytes: None,
             age_s: None,
             libraries: Vec::new(),
         }
@@ -205,10 +228,31 @@ impl Program {
                 self.processes.unwrap_or_default(),
                 self.age_s.unwrap_or_default()
             );
+            if let Some(bytes) = self.huge_bytes {
+                line += &format!(", {} KiB on huge pages", bytes / 1024);
+            }
         }
         for why in &self.why {
             line += &format!("\n{:<16} {why}", "");
         }
         line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By the kernel's own text of a process.
+    #[test]
+    fn huge_pages_of_files_are_counted() {
+        let text = fs::read_to_string("/proc/self/smaps_rollup").expect("the kernel tells");
+        assert!(
+            text.contains("FilePmdMapped:") && text.contains("ShmemPmdMapped:"),
+            "{text}"
+        );
+        let sum = "Rss: 9000 kB\nShmemPmdMapped:     2048 kB\nFilePmdMapped:      4096 kB\nAnonHugePages: 2048 kB\n";
+        assert_eq!(huge_of_files(sum), 6 << 20);
+        assert_eq!(on_huge_pages(Path::new("/proc/none")), None);
     }
 }
