@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Programs' own test suites, with the stock programs and with boosted ones, compared test by test.
 
-    tools/suites.py [--dwell D] [--mode static] [--level 1] [--folder F] [SUITE...]
+    tools/suites.py [--dwell D] [--mode static] [--level 1] [--profile X.dwell] [--folder F] [SUITE...]
 
 Suites: bash, coreutils, grep, sed, python3 (all, when none is named). The sources are those of the
 distribution's packages; what they say passes or fails does not matter here, only that it is the same with
 both. A test that came out differently is repeated with both: it differs when stock never comes out as
-boosted does. Stock and boosted programs run under the same path, one after the other. Ends with 1 when a
-test differs. Everything is kept in the folder (some 500 MB), which can be removed at any time.
+boosted does. Stock and boosted programs run under the same path, one after the other. Level 4 needs a
+recording of the programs at work. Ends with 1 when a test differs. Everything is kept in the folder (some
+500 MB), which can be removed at any time.
 """
 import argparse
 import hashlib
@@ -173,8 +174,9 @@ def boost(suite, options, folder):
         # A folder each: the program keeps its name, which many print.
         out = folder / "boosted" / stock.strip("/").replace("/", "-") / Path(stock).name
         out.parent.mkdir(parents=True, exist_ok=True)
+        profile = ["--profile", options.profile] if options.profile else []
         done = subprocess.run([options.dwell, "boost", "build", stock, "-o", out, "--mode", options.mode,
-                               "--level", str(options.level)], capture_output=True, text=True)
+                               "--level", str(options.level), *profile], capture_output=True, text=True)
         if done.returncode:
             print(f"  {stock} stays as it is: {done.stderr.strip().splitlines()[-1]}")
             out = Path(stock)
@@ -225,6 +227,7 @@ def main():
     parser.add_argument("--dwell", default=target / "release/dwell")
     parser.add_argument("--mode", default="static")
     parser.add_argument("--level", type=int, default=1)
+    parser.add_argument("--profile", help="a recording of the programs")
     parser.add_argument("--folder", type=Path, default=target / "suites")
     parser.add_argument("suite", nargs="*", choices=[*SUITES, []], help=", ".join(SUITES))
     options = parser.parse_args()
