@@ -20,6 +20,7 @@ help:
 	@echo "make lint          formatting, clippy, dependencies"
 	@echo "make bench         what dwell costs, next to other profilers"
 	@echo "make suites        bash's, coreutils' and others' own test suites, stock against boosted"
+	@echo "make boost-programs  programs of the distribution at work, stock against boosted"
 	@echo "make boost-demo    the shell and its tools boosted by the daemon, measured, broken on purpose, taken back"
 	@echo "make fuzz          each parser under the fuzzer, 60 s each"
 	@echo "make install-deps  what the above need, where it is missing"
@@ -65,6 +66,9 @@ lint:
 boost-demo: install-deps build
 	$(SUDO) tools/boost-demo.py --dwell $(DWELL)
 
+boost-programs: install-deps build
+	$(SUDO) tools/boost-programs.py --dwell $(DWELL)
+
 suites: install-deps build
 	tools/suites.py --dwell $(DWELL) --folder $(TARGET)/suites
 
@@ -80,4 +84,4 @@ clean:
 
 # install-deps must be through before anything compiles.
 .NOTPARALLEL:
-.PHONY: help install-deps install-build-deps build programs demo test package lint bench suites boost-demo fuzz clean
+.PHONY: help install-deps install-build-deps build programs demo test package lint bench suites boost-programs boost-demo fuzz clean
