@@ -113,7 +113,11 @@ pub const ALL: &[Case] = &[
     },
     start("gdb", &["--version"], None),
     start("cmake", &["--version"], None),
-    start("clang-19", &["--version"], Some(0.55)),
+    // With --version it tells its folder.
+    Case {
+        probe: "-cc1 -version",
+        ..start("clang-19", &["--version"], Some(0.55))
+    },
     work(
         "bash",
         &[
