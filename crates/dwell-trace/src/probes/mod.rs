@@ -101,8 +101,9 @@ pub fn find(
 
 /// Of a description that matches nothing: what there is in the place of the part that is wrong.
 pub(crate) fn nearest(pattern: &ProbePattern, processes: &mut Vec<Process>) -> Option<String> {
-    type Part = fn(&mut ProbePattern) -> &mut Box<str>;
-    let parts: [(Part, fn(ProbeName) -> Box<str>); 3] = [
+    type Wanted = fn(&mut ProbePattern) -> &mut Box<str>;
+    type Known = fn(ProbeName) -> Box<str>;
+    let parts: [(Wanted, Known); 3] = [
         (|p| &mut p.function, |n| n.function),
         (|p| &mut p.name, |n| n.name),
         (|p| &mut p.module, |n| n.module),
