@@ -12,6 +12,9 @@
  *     malloc    malloc of PAGES pages, touch each, free, and malloc_trim
  *     cow       a child changes PAGES pages that it shares with its parent; as often as there are rounds
  *     file      map PAGES pages of a file that is in memory, read each, munmap
+ *     collapse  map PAGES times 2 MiB, touch each page of 4 KiB, ask for huge pages, wait half a second for the kernel to make
+ *               them, munmap
+ *     keep      map PAGES pages and touch them, ROUNDS times; keep all for a fifth of a second, then end
  *     shoot     as dontneed, while another thread runs on another processor: it has to be told
  *
  * Every touch is in touch(), every return in give_back(). Truth: one line of JSON per process.
@@ -114,7 +117,12 @@ static void once(void)
 	char *memory = standing ? standing : get();
 	check(memory == MAP_FAILED || !memory, "mmap");
 	touch(memory, !is("file"));
-	give_back(memory);
+	if (is("collapse")) {
+		check(madvise(memory, bytes, MADV_HUGEPAGE), "madvise");
+		usleep(500000);
+	}
+	if (!is("keep"))
+		give_back(memory);
 }
 
 static void *spin(void *unused)
@@ -198,6 +206,8 @@ static void run(long rounds, const char *truth)
 	freed = vmstat("pgfree") - freed;
 	getrusage(RUSAGE_SELF, &after);
 	getrusage(RUSAGE_CHILDREN, &child_after);
+	if (is("keep"))
+		usleep(200000);
 	if (is("shoot")) {
 		over = 1;
 		pthread_join(other, NULL);
@@ -220,7 +230,7 @@ int main(int argc, char **argv)
 	const char *truth = NULL;
 	int given = 0;
 	way = argc > 1 ? argv[1] : "";
-	const char *ways[] = { "map", "populate", "dontneed", "free", "huge", "malloc", "cow", "file", "shoot" };
+	const char *ways[] = { "map", "populate", "dontneed", "free", "huge", "malloc", "cow", "file", "collapse", "keep", "shoot" };
 	size_t known = 0;
 	while (known < sizeof ways / sizeof *ways && !is(ways[known]))
 		known++;
@@ -233,12 +243,12 @@ int main(int argc, char **argv)
 			numbers[given++] = atol(argv[i]);
 	}
 	if (known == sizeof ways / sizeof *ways || numbers[0] < 1 || numbers[1] < 1 || processes < 1) {
-		fprintf(stderr, "usage: zeropage map|populate|dontneed|free|huge|malloc|cow|file|shoot [ROUNDS [PAGES]] "
+		fprintf(stderr, "usage: zeropage map|populate|dontneed|free|huge|malloc|cow|file|collapse|keep|shoot [ROUNDS [PAGES]] "
 				"[--processes N] [--truth FILE]\n");
 		return 2;
 	}
 	pages = numbers[1];
-	bytes = pages * (is("huge") ? HUGE : PAGE);
+	bytes = pages * (is("huge") || is("collapse") ? HUGE : PAGE);
 	for (long i = 1; i < processes; i++)
 		if (!fork()) {
 			run(numbers[0], truth);

@@ -21,7 +21,8 @@ fn tables() -> Tables {
     tables.meta.memory = Some(MemoryCosts {
         clear_cached_ns: 100.0,
         clear_uncached_ns: 400.0,
-        machine_allocated_pages: 2000,
+        machine_allocated_pages: 2500,
+        kernel_allocated_pages: 500,
         machine_freed_pages: 1500,
         kernel_threads: vec![KernelThreadCost {
             name: "kswapd0".into(),

@@ -9,21 +9,27 @@ use dwell_recording::meta::MemoryCosts;
 use dwell_recording::rows::MemoryPlaceRow;
 use hashbrown::HashMap;
 use libbpf_rs::{MapCore, MapFlags};
+use std::time::{Duration, Instant};
 
 mod calibration;
 mod kernel_threads;
+mod machine_pages;
 
 pub use kernel_threads::KernelThreads;
+use machine_pages::MachinePages;
 
 /// The programs at tracepoints; loaded only when they are wanted.
-pub const PROGRAMS: [&str; 17] = [
-    "on_fault_user",
+pub const PROGRAMS: [&str; 21] = [
+    "on_memory_switch",
     "on_memory_exit",
+    "on_fault_user",
     "on_fault_kernel",
     "on_filemap_fault",
     "on_filemap_map",
     "on_page_alloc",
     "on_page_free",
+    "on_softirq_begin",
+    "on_softirq_end",
     "on_sys_enter",
     "on_sys_exit",
     "on_tlb_flush",
@@ -34,17 +40,27 @@ pub const PROGRAMS: [&str; 17] = [
     "on_memory_lock_wait",
     "on_memory_lock_got",
     SWEEP,
+    LOOK,
 ];
 /// The one that is run when the recording ends.
 pub const SWEEP: &str = "on_memory_sweep";
+/// The one that looks which pages are in use, whenever user space wants it to.
+const LOOK: &str = "on_memory_look";
 /// Maps that are made only with them.
-pub const MAPS: [&str; 5] = [
+pub const MAPS: [&str; 8] = [
+    "memory_nows",
     "memory_threads",
     "memory_places",
+    "memory_owners",
+    "memory_held",
     "memory_senders",
     "memory_calls",
     "memory_counts",
 ];
+
+/// So often it is counted who holds memory, at most; and it may take one part in so many of a processor.
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_SHARE: u32 = 100;
 
 const NR_EXIT: i32 = -2;
 /// Stacks kept of a place; of more, later ones take the place of earlier ones by chance.
@@ -54,13 +70,15 @@ const STACKS_MOST: usize = 64;
 pub struct Memory {
     costs: MemoryCosts,
     kernel_threads: KernelThreads,
+    machine_pages: MachinePages,
+    next_look: Instant,
 }
 
 impl Memory {
     /// Measures the machine and lets the kernel tell of memory from now on.
     pub fn begin(programs: &mut Programs) -> Result<Memory, CollectError> {
         let cleared = calibration::clear_ns();
-        for name in PROGRAMS.iter().filter(|name| **name != SWEEP) {
+        for name in PROGRAMS.iter().filter(|name| ![SWEEP, LOOK].contains(name)) {
             programs.attach_tracepoint(name)?;
         }
         Ok(Memory {
@@ -70,25 +88,41 @@ impl Memory {
                 ..MemoryCosts::default()
             },
             kernel_threads: KernelThreads::now(),
+            machine_pages: MachinePages::now(),
+            next_look: Instant::now(),
         })
+    }
+
+    /// Has the pages in use counted, when it is time. Call it often.
+    pub fn look(&mut self, programs: &Programs) -> Result<(), CollectError> {
+        let now = Instant::now();
+        if now < self.next_look {
+            return Ok(());
+        }
+        programs.run_once(LOOK)?;
+        self.next_look = now + LOOK_EVERY.max(now.elapsed() * LOOK_SHARE);
+        Ok(())
     }
 
     /// Reads the sums, once all other programs are detached.
     pub fn end(mut self, programs: &Programs, state: &mut State) -> Result<Ended, CollectError> {
         self.costs.kernel_threads = self.kernel_threads.until_now();
+        let machine = MachinePages::now();
+        self.costs.machine_allocated_pages = machine.allocated - self.machine_pages.allocated;
+        self.costs.machine_freed_pages = machine.freed - self.machine_pages.freed;
         programs.run_iterator(SWEEP)?;
-        let [allocated, freed, produced, mut lost, stacks_skipped] =
+        let [produced, mut lost, stacks_skipped, owners_lost, by_kernel] =
             programs.sums("memory_counts")?;
-        self.costs.machine_allocated_pages = allocated;
-        self.costs.machine_freed_pages = freed;
+        self.costs.kernel_allocated_pages = by_kernel;
         let mut rows = Vec::new();
+        let peaks = peaks(programs)?;
         let places = programs.map("memory_places")?;
         for key in places.keys() {
             let found = places.lookup(&key, MapFlags::ANY);
             let Some(sums) = found.map_err(CollectError::map)? else {
                 continue;
             };
-            match row(state, Place::of(&key), &sums) {
+            match row(state, Place::of(&key), &sums, &peaks) {
                 Some(row) => rows.extend(is_used(&sums).then_some(row)),
                 None => lost += 1,
             }
@@ -102,8 +136,24 @@ impl Memory {
             produced,
             lost,
             stacks_skipped,
+            owners_lost,
         })
     }
+}
+
+/// At which look each process held most, by process id.
+fn peaks(programs: &Programs) -> Result<HashMap<u32, u64>, CollectError> {
+    let held = programs.map("memory_held")?;
+    let mut peaks = HashMap::new();
+    for key in held.keys() {
+        let found = held.lookup(&key, MapFlags::ANY);
+        let found = found.map_err(CollectError::map)?.unwrap_or_default();
+        // `struct memory_held`.
+        if let (Ok(tgid), Some(look)) = (key[..].try_into(), words(&found).nth(3)) {
+            peaks.insert(u32::from_ne_bytes(tgid), look);
+        }
+    }
+    Ok(peaks)
 }
 
 /// Everything that was seen.
@@ -118,6 +168,8 @@ pub struct Ended {
     pub lost: u64,
     /// Times that a thread came to a place whose stack was not known and was not taken, for there were too many.
     pub stacks_skipped: u64,
+    /// Pages that were to be followed and found no room.
+    pub owners_lost: u64,
 }
 
 /// `struct memory_place`.
@@ -192,18 +244,35 @@ impl State {
     }
 }
 
+/// The time of all calls, from that of those that were timed.
+fn scaled(timed_ns: u64, calls: u64, timed: u64) -> u64 {
+    if timed == 0 {
+        return 0;
+    }
+    let all = u128::from(timed_ns) * u128::from(calls) / u128::from(timed);
+    u64::try_from(all).unwrap_or(u64::MAX)
+}
+
 fn is_used(sums: &[u8]) -> bool {
     words(sums).any(|n| n > 0)
 }
 
 /// The row of a place; none of a process that is not known.
-fn row(state: &mut State, place: Place, sums: &[u8]) -> Option<MemoryPlaceRow> {
+fn row(
+    state: &mut State,
+    place: Place,
+    sums: &[u8],
+    peaks: &HashMap<u32, u64>,
+) -> Option<MemoryPlaceRow> {
     let process = state.processes.last_of(place.tgid)?;
     let mut sums = words(sums);
     let mut next = || sums.next().unwrap_or(0);
     let stacks = &mut state.memory_stacks.by_place;
     let stacks = stacks.remove(&(place.tgid, place.hash()));
-    // In the order of `struct memory_sums`: fields are evaluated as they are written.
+    // In the order of `struct memory_sums`.
+    let [minor_faults, major_faults] = [next(), next()];
+    let kinds: [u64; 7] = std::array::from_fn(|_| next());
+    let [calls, timed, timed_ns] = [next(), next(), next()];
     Some(MemoryPlaceRow {
         process,
         syscall: match place.nr {
@@ -211,17 +280,17 @@ fn row(state: &mut State, place: Place, sums: &[u8]) -> Option<MemoryPlaceRow> {
             nr => syscall_name(nr).to_owned(),
         },
         pc: place.ip,
-        minor_faults: next(),
-        major_faults: next(),
-        anonymous_faults: next(),
-        copied_faults: next(),
-        file_faults: next(),
-        stack_faults: next(),
-        huge_faults: next(),
-        populated_faults: next(),
-        other_faults: next(),
-        calls: next(),
-        call_ns: next(),
+        minor_faults,
+        major_faults,
+        anonymous_faults: kinds[0],
+        copied_faults: kinds[1],
+        file_faults: kinds[2],
+        stack_faults: kinds[3],
+        huge_faults: kinds[4],
+        populated_faults: kinds[5],
+        other_faults: kinds[6],
+        calls,
+        call_ns: scaled(timed_ns, calls, timed),
         allocated_pages: next(),
         freed_pages: next(),
         zeroed_pages: next(),
@@ -233,6 +302,15 @@ fn row(state: &mut State, place: Place, sums: &[u8]) -> Option<MemoryPlaceRow> {
         mmap_wait_ns: next(),
         spins: next(),
         spin_ns: next(),
+        // `struct memory_entry` ends with these.
+        peak_pages: {
+            let [pages, look] = [next(), next()];
+            if peaks.get(&place.tgid) == Some(&look) {
+                pages
+            } else {
+                0
+            }
+        },
         stacks: stacks.map(|s| s.kept).unwrap_or_default(),
     })
 }

@@ -192,6 +192,12 @@ impl Programs {
         run(&iterator)
     }
 
+    /// Runs a program that is attached nowhere once.
+    pub(crate) fn run_once(&self, name: &str) -> Result<(), CollectError> {
+        let ran = program(&self.object, name)?.test_run(libbpf_rs::ProgramInput::default());
+        ran.map(drop).map_err(CollectError::map)
+    }
+
     /// Marks a process as one whose threads the next sweep adopts.
     pub fn add_target(&self, tgid: u32) -> Result<(), CollectError> {
         add_target(&self.object, tgid)

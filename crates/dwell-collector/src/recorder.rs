@@ -4,7 +4,7 @@ use crate::finished::{Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::Launched;
 use crate::machine;
-use crate::memory::Memory;
+use crate::memory::{LOOK_EVERY, Memory};
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
 use crate::perf::MapEvents;
 use crate::poll::poll;
@@ -167,6 +167,9 @@ impl Recorder {
     pub fn step(&mut self) -> Result<Step, CollectError> {
         self.wait()?;
         self.programs.change_clock()?;
+        if let Some(memory) = &mut self.memory {
+            memory.look(&self.programs)?;
+        }
         self.pump()?;
         if let Some(ended) = self.ended() {
             return Ok(Step::Ended(ended));
@@ -195,6 +198,9 @@ impl Recorder {
         } else {
             READ_EVERY
         };
+        if self.memory.is_some() {
+            timeout = timeout.min(LOOK_EVERY);
+        }
         if let Some(duration) = self.options.duration {
             timeout = timeout.min(duration.saturating_sub(self.started.elapsed()));
         }

@@ -77,6 +77,7 @@ fn main() -> Result<(), RecordingError> {
         clear_cached_ns: 60.0,
         clear_uncached_ns: 300.0,
         machine_allocated_pages: 2000,
+        kernel_allocated_pages: 0,
         machine_freed_pages: 1900,
         kernel_threads: vec![KernelThreadCost {
             name: "kswapd0".into(),

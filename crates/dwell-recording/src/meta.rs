@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// The contents of `meta.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub struct MemoryCosts {
     pub clear_uncached_ns: f64,
     /// Pages that the whole machine allocated in the window.
     pub machine_allocated_pages: u64,
+    /// Of them, those that threads of the kernel allocated.
+    pub kernel_allocated_pages: u64,
     /// Pages that it freed.
     pub machine_freed_pages: u64,
     /// The kernel's threads that work for memory, with what they did in the window.

@@ -463,6 +463,8 @@ pub struct MemoryPlaceRow {
     pub spins: u64,
     /// Time of these.
     pub spin_ns: u64,
+    /// Estimated: of the pages that were allocated here, how many were in use when the process used most.
+    pub peak_pages: u64,
     /// `stacks.stack` of every stack taken there, its user part: one may be there more than once.
     pub stacks: Vec<u32>,
 }

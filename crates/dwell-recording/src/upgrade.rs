@@ -65,6 +65,16 @@ const STEPS: &[Step] = &[
         },
         columns: &[],
     },
+    Step {
+        from: 6,
+        meta: |meta| {
+            if let Some(memory) = meta["memory"].as_object_mut() {
+                memory.insert("kernel_allocated_pages".into(), 0.into());
+            }
+            Ok(())
+        },
+        columns: &[("memory_places", "peak_pages")],
+    },
 ];
 
 /// The oldest version there is.

@@ -23,6 +23,19 @@ fn version(version: u32) -> Tables {
 }
 
 #[test]
+fn version_6_does_not_know_who_held_memory_and_has_everything_else() {
+    let tables = version(6);
+    assert!(tables.memory_places.iter().all(|row| row.peak_pages == 0));
+    assert!(
+        tables
+            .memory_places
+            .iter()
+            .any(|row| row.allocated_pages > 0)
+    );
+    assert!(tables.meta.memory.is_some());
+}
+
+#[test]
 fn version_5_has_no_ledger_of_memory_and_everything_else() {
     let tables = version(5);
     assert!(tables.memory_places.is_empty() && tables.meta.memory.is_none());

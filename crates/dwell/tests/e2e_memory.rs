@@ -332,6 +332,82 @@ fn a_command_is_recorded_and_answered_for() {
     assert!(answer["components"].as_array().is_some_and(|c| c.len() > 3));
 }
 
+/// One page in 32 is followed: so many pages are known to some percent.
+#[test]
+#[ignore = "needs root"]
+fn who_holds_memory_at_the_peak_is_known() {
+    let found = zeropage(&["keep", "20", "2500"]);
+    let held = found.in_function("touch", |p| p.peak_pages);
+    let all: u64 = found
+        .tables
+        .memory_places
+        .iter()
+        .map(|p| p.peak_pages)
+        .sum();
+    println!("{held} held by touch(), {all} in all");
+    assert!(near(held, 50_000, 0.12, 0), "{held}");
+    assert!(all < held + held / 10, "{all}");
+    // What is given back in every round is not added up.
+    let found = zeropage(&["dontneed", "2000", "256"]);
+    let held = found.in_function("touch", |p| p.peak_pages);
+    println!("{held} of 256 by touch()");
+    assert!(held <= 1024, "{held}");
+}
+
+/// Puts back what a file of the kernel's says.
+struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    fn set(path: &'static str, value: &str) -> Setting {
+        let before = fs::read_to_string(path).expect(path);
+        fs::write(path, value).expect(path);
+        Setting { path, before }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path, self.before.trim_end());
+    }
+}
+
+/// A thread of the kernel joins a program's pages to huge ones.
+#[test]
+#[ignore = "needs root"]
+fn a_kernel_threads_cost_reaches_its_only_causer() {
+    const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
+    if !std::path::Path::new(FOLDER).exists() {
+        return;
+    }
+    let _often = Setting::set(
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+        "10",
+    );
+    let _many = Setting::set(
+        "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
+        "65536",
+    );
+    // Others on the machine are causers too.
+    wrong_every_time("collapse", || {
+        let found = zeropage(&["collapse", "3", "100"]);
+        let ledger = found.ledger();
+        let mut wrong = BTreeMap::new();
+        let thread = ledger.attributed.iter().find(|t| t.name == "khugepaged");
+        let thread = thread.expect("the kernel has it");
+        println!("{thread:?} of {:?}", found.tables.meta.memory);
+        if thread.cpu_ns < 20 * MS {
+            wrong.insert("works".to_owned(), format!("{thread:?}"));
+        }
+        if (thread.charged_ns as f64) < 0.9 * thread.cpu_ns as f64 {
+            wrong.insert("charged".to_owned(), format!("{thread:?}"));
+        }
+        wrong
+    });
+}
+
 /// A program of the machine allocates and drops large buffers.
 #[test]
 #[ignore = "needs root"]

@@ -101,7 +101,11 @@ pub fn ledger(analysis: &Analysis<'_>) -> Option<Ledger> {
     for row in &analysis.tables.memory_places {
         add_place(&mut ledger, &mut stacks, analysis, row);
     }
-    let of_machine = costs.machine_allocated_pages.max(1);
+    // What they allocate themselves they do for others.
+    let of_machine = costs
+        .machine_allocated_pages
+        .saturating_sub(costs.kernel_allocated_pages)
+        .max(1);
     let own = ledger.totals.allocated_pages.min(of_machine);
     ledger.attributed = costs
         .kernel_threads

@@ -106,7 +106,11 @@ struct signal_struct {
 	struct sigpending shared_pending;
 };
 struct bpf_local_storage;
+struct thread_info {
+	u32 cpu;
+};
 struct task_struct {
+	struct thread_info thread_info;
 	unsigned int __state;
 	struct sched_entity se;
 	struct sched_info sched_info;

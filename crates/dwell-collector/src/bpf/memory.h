@@ -5,15 +5,60 @@
 #pragma once
 #include "memory_places.h"
 #include "memory_events.h"
+#include "memory_owners.h"
+#include "memory_pages.h"
 #include "shootdowns.h"
+
+/* Pages that a thread allocates in a system call are this call's, when it leaves the processor in the midst of it. */
+static __always_inline void leave_processor(struct memory_now *now, struct task_struct *prev)
+{
+	struct memory_thread *m = known_memory_of(prev);
+	struct pt_regs *regs;
+	i32 nr;
+
+	if (!m)
+		return;
+	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
+	nr = call_of(regs);
+	if ((now->allocated | now->freed) && (nr != NR_NONE || (prev->flags & PF_EXITING)))
+		arrive(m, prev, nr, regs->ip, regs->sp);
+	collect(m, now, prev);
+	m->minor = now->minor_before;
+	m->major = now->major_before;
+	m->fault = now->seen;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_memory_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+{
+	struct memory_now *now = memory_now();
+	struct memory_thread *m;
+
+	if (!now)
+		return 0;
+	if (unlikely(prev->flags & PF_KTHREAD) && now->allocated)
+		count_memory(MEMORY_BY_KERNEL, now->allocated);
+	leave_processor(now, prev);
+	if (unlikely(prev_state & TASK_DEAD)) {
+		m = known_memory_of(prev);
+		if (m)
+			flush_all(m);
+	}
+	m = known_memory_of(next);
+	begin_anew(now, m);
+	return 0;
+}
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(on_memory_exit, struct task_struct *task)
 {
-	struct memory_thread *m = memory_of(task);
+	struct memory_now *now = memory_now();
+	struct memory_thread *m = known_memory_of(task);
 
-	if (m)
-		flush_all(m, task);
+	if (!m || !now)
+		return 0;
+	collect(m, now, task);
+	arrive_here(m, task);
 	return 0;
 }
 
@@ -22,12 +67,21 @@ SEC("iter/task")
 int on_memory_sweep(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
+	struct memory_now *now = memory_now();
 	struct memory_thread *m;
+	u32 zero = 0;
 
-	if (!task || !task->pid || !task->bpf_storage)
+	if (!task || !task->pid || !now)
 		return 0;
-	m = bpf_task_storage_get(&memory_threads, task, 0, 0);
-	if (m && !(task->flags & PF_EXITING))
-		flush_all(m, task);
+	m = known_memory_of(task);
+	if (!m || (task->flags & PF_EXITING))
+		return 0;
+	if (task->on_cpu)
+		now = bpf_map_lookup_percpu_elem(&memory_nows, &zero, task->thread_info.cpu);
+	else
+		begin_anew(now, m);
+	if (now)
+		collect(m, now, task);
+	flush_all(m);
 	return 0;
 }

@@ -5,46 +5,71 @@
 
 /* ---- faults ---- */
 
-static __always_inline void begin_fault(struct task_struct *task, u64 address, u64 code)
+static __always_inline u64 begun_fault(u64 address, u64 code, u64 sp)
 {
-	struct memory_thread *m = memory_of(task);
-	u64 sp;
+	return FAULT_BEGUN | (code & 1 ? FAULT_PRESENT : 0) | (code & 2 ? FAULT_WRITE : 0) |
+	       (address - (sp - STACK_REACH) < 2 * STACK_REACH ? FAULT_NEAR_STACK : 0);
+}
+
+/* The thread comes to fault at another place, or a stack is wanted. */
+static __always_inline void come_to_fault(struct memory_now *now, struct task_struct *task, u64 ip, u64 sp)
+{
+	struct memory_thread *m = memory_of(task, now);
 
 	if (!m)
 		return;
-	end_fault(m, task);
-	come_to_place(m, task);
-	sp = slot_of(m)->place.sp;
-	m->fault = FAULT_BEGUN | (code & 1 ? FAULT_PRESENT : 0) | (code & 2 ? FAULT_WRITE : 0) |
-		   (address - (sp - STACK_REACH) < 2 * STACK_REACH ? FAULT_NEAR_STACK : 0);
+	collect(m, now, task);
+	arrive(m, task, NR_FAULT, ip, sp);
+	now->ip = ip;
+	now->sp = sp;
+	now->quick = m->to_stack;
 }
 
 SEC("tp_btf/page_fault_user")
 int BPF_PROG(on_fault_user, u64 address, struct pt_regs *regs, u64 code)
 {
-	begin_fault(bpf_get_current_task_btf(), address, code);
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct memory_now *now = memory_now();
+	u64 ip = regs->ip, sp = regs->sp;
+
+	if (!now || !task->bpf_storage)
+		return 0;
+	if (now->ip == ip && now->sp == sp && now->quick > 1) {
+		now->quick--;
+		tell_faults(now, task);
+	} else {
+		come_to_fault(now, task, ip, sp);
+	}
+	now->seen = begun_fault(address, code, sp);
 	return 0;
 }
 
 SEC("tp_btf/page_fault_kernel")
-int BPF_PROG(on_fault_kernel, u64 address, struct pt_regs *regs, u64 code)
+int BPF_PROG(on_fault_kernel, u64 address, struct pt_regs *at, u64 code)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct memory_now *now = memory_now();
+	struct memory_thread *m;
 
 	/* Who may not sleep gets no page but an error: our own reading of a stack, say. */
-	if (address >> 63 || task->pagefault_disabled || in_interrupt(ctx, task))
+	if (!now || address >> 63 || task->pagefault_disabled || in_interrupt(ctx, task))
 		return 0;
-	begin_fault(task, address, code);
+	m = memory_of(task, now);
+	if (!m)
+		return 0;
+	collect(m, now, task);
+	arrive_here(m, task);
+	now->seen = begun_fault(address, code, slot_of(m)->place.sp);
 	return 0;
 }
 
+/* Of whose thread this is nobody asks: it is looked at by events of threads that are followed. */
 static __always_inline void mark_file(void)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m = memory_of(task);
+	struct memory_now *now = memory_now();
 
-	if (m)
-		m->fault |= FAULT_FILE;
+	if (now)
+		now->seen |= FAULT_FILE;
 }
 
 SEC("tp_btf/mm_filemap_fault")
@@ -61,60 +86,17 @@ int BPF_PROG(on_filemap_map)
 	return 0;
 }
 
-/* ---- pages ---- */
-
-SEC("tp_btf/mm_page_alloc")
-int BPF_PROG(on_page_alloc, struct page *page, unsigned int order, unsigned int gfp)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m;
-	struct memory_sums *sums;
-	u64 pages = 1ull << (order & 31);
-	bool huge = order >= HUGE_ORDER && (gfp & GFP_MOVABLE);
-
-	if (!page)
-		return 0;
-	count_memory(MEMORY_ALLOCATED, pages);
-	m = memory_of(task);
-	if (!m || in_interrupt(ctx, task))
-		return 0;
-	sums = come_to_place(m, task);
-	sums->allocated += pages;
-	if (huge)
-		sums->zeroed_huge += pages;
-	else if (gfp & GFP_ZERO)
-		sums->zeroed += pages;
-	else if (order && (gfp & GFP_MOVABLE) && (m->fault & FAULT_BEGUN) && !(m->fault & FAULT_FILE))
-		sums->zeroed += pages; /* a large folio of an anonymous fault, cleared after its allocation */
-	if (gfp & GFP_MOVABLE)
-		m->fault |= FAULT_PAGE | (huge ? FAULT_HUGE : order ? FAULT_LARGE : 0) | (gfp & GFP_ZERO ? FAULT_ZEROED : 0);
-	after_event(m, task);
-	return 0;
-}
-
-SEC("tp_btf/mm_page_free")
-int BPF_PROG(on_page_free, struct page *page, unsigned int order)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m;
-	u64 pages = 1ull << (order & 31);
-
-	count_memory(MEMORY_FREED, pages);
-	m = memory_of(task);
-	if (!m || in_interrupt(ctx, task))
-		return 0;
-	come_to_place(m, task)->freed += pages;
-	after_event(m, task);
-	return 0;
-}
-
 /* ---- system calls ---- */
+
+#define CALL(nr) (1ull << (nr))
+/* mmap, mprotect, munmap, brk, mremap, madvise */
+#define CALLS_ABOUT_MEMORY (CALL(9) | CALL(10) | CALL(11) | CALL(12) | CALL(25) | CALL(28))
 
 static __always_inline bool is_about_memory(u64 nr)
 {
+	if (nr < 64)
+		return CALLS_ABOUT_MEMORY >> nr & 1;
 	switch (nr) {
-	case 9: case 10: case 11: case 12: /* mmap, mprotect, munmap, brk */
-	case 25: case 28: /* mremap, madvise */
 	case 149: case 150: case 151: case 152: case 325: /* mlock, munlock, mlockall, munlockall, mlock2 */
 	case 440: case 448: /* process_madvise, process_mrelease */
 		return true;
@@ -130,43 +112,89 @@ static __always_inline u64 time_off(struct task_struct *task)
 	return t ? t->blocked + t->runnable + t->stolen : 0;
 }
 
-SEC("tp_btf/sys_enter")
-int BPF_PROG(on_sys_enter, struct pt_regs *regs, long nr)
-{
-	struct task_struct *task;
-	struct memory_thread *m;
+/* A reading of the clock costs as much as all else that is done at a call. So of each place the first calls are timed, and
+ * then one in eight by chance. */
+#define TIMED_FIRST 8
+#define TIMED_GAP 15 /* the largest, from 1 on */
 
-	if (!is_about_memory(call_of(regs)))
-		return 0;
-	task = bpf_get_current_task_btf();
-	m = memory_of(task);
-	if (!m)
-		return 0;
-	come_to_place(m, task);
+static __always_inline void begin_call_about_memory(struct memory_thread *m, struct task_struct *task, u64 timed)
+{
+	m->in_call = 1;
+	m->call_since = 0;
+	if (timed >= TIMED_FIRST && m->to_time > 1) {
+		m->to_time--;
+		return;
+	}
+	m->to_time = 1 + ((bpf_get_prandom_u32() & 0xffff) * TIMED_GAP >> 16);
 	m->call_off = time_off(task);
 	m->call_since = bpf_ktime_get_boot_ns();
+}
+
+static __always_inline void end_call_about_memory(struct memory_thread *m, struct task_struct *task, struct memory_sums *sums)
+{
+	u64 span, off;
+
+	if (m->in_call)
+		sums->calls++;
+	m->in_call = 0;
+	if (!m->call_since)
+		return;
+	span = bpf_ktime_get_boot_ns() - m->call_since;
+	off = time_off(task) - m->call_off;
+	m->call_since = 0;
+	sums->timed++;
+	sums->timed_ns += off < span ? span - off : 0;
+}
+
+/* Whether there is anything to take over. */
+static __always_inline bool is_pending(const struct memory_now *now)
+{
+	return now->allocated | now->freed | now->seen | now->ip;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
+{
+	struct memory_now *now = memory_now();
+	struct task_struct *task;
+	struct memory_thread *m;
+	i32 nr = call_of(regs);
+	bool about = is_about_memory(nr);
+
+	if (!now || (!about && !is_pending(now)))
+		return 0;
+	task = bpf_get_current_task_btf();
+	m = memory_of(task, now);
+	if (!m)
+		return 0;
+	collect(m, now, task);
+	now->seen = 0;
+	if (about)
+		begin_call_about_memory(m, task, arrive(m, task, nr, regs->ip, regs->sp)->timed);
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m;
+	struct memory_now *now = memory_now();
 	struct memory_sums *sums;
-	u64 span, off;
+	struct task_struct *task;
+	struct memory_thread *m;
+	i32 nr = call_of(regs);
+	bool about = is_about_memory(nr);
 
-	if (!is_about_memory(call_of((struct pt_regs *)bpf_task_pt_regs(task))))
+	if (!now || (!about && !is_pending(now)))
 		return 0;
-	m = memory_of(task);
-	if (!m || !m->call_since)
+	task = bpf_get_current_task_btf();
+	m = memory_of(task, now);
+	if (!m)
 		return 0;
-	span = bpf_ktime_get_boot_ns() - m->call_since;
-	off = time_off(task) - m->call_off;
-	m->call_since = 0;
-	sums = come_to_place(m, task);
-	sums->calls++;
-	sums->call_ns += off < span ? span - off : 0;
+	sums = arrive(m, task, nr, regs->ip, regs->sp);
+	collect(m, now, task);
+	now->seen = 0;
+	if (about)
+		end_call_about_memory(m, task, sums);
 	return 0;
 }
 
@@ -183,7 +211,7 @@ SEC("tp_btf/contention_begin")
 int BPF_PROG(on_memory_lock_wait, void *address, unsigned int flags)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m = memory_of(task);
+	struct memory_thread *m = known_memory_of(task);
 	u64 lock = (u64)address;
 
 	if (!m || in_interrupt(ctx, task))
@@ -203,19 +231,19 @@ SEC("tp_btf/contention_end")
 int BPF_PROG(on_memory_lock_got, void *address, int result)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct memory_thread *m = memory_of(task);
+	struct memory_thread *m = known_memory_of(task);
 	u64 lock = (u64)address;
 	struct memory_sums *sums;
 
 	if (!m || in_interrupt(ctx, task))
 		return 0;
 	if (m->spin_lock == lock) {
-		sums = come_to_place(m, task);
+		sums = arrive_here(m, task);
 		m->spin_lock = 0;
 		sums->spins++;
 		sums->spin_ns += bpf_ktime_get_boot_ns() - m->spin_since;
 	} else if (m->mmap_since && is_mmap_lock(task, lock)) {
-		sums = come_to_place(m, task);
+		sums = arrive_here(m, task);
 		sums->mmap_waits++;
 		sums->mmap_ns += bpf_ktime_get_boot_ns() - m->mmap_since;
 		m->mmap_since = 0;

@@ -10,6 +10,11 @@
  * How a fault ended nobody tells. But the task counts them when they are complete (min_flt, maj_flt): at the thread's
  * next event of any kind these have gone up by that fault, and what was seen since its begin tells its kind. So the kinds
  * add up to what the kernel tells, faults by the kernel itself (MAP_POPULATE, mlock) included.
+ *
+ * Faults and pages come by the thousand, so as little as possible is done for one: programs add to numbers of the
+ * processor (`now`), which are the running thread's, and look nothing up. Its next event at another place takes them over
+ * to the place it is at; so does a switch. A system call that is about nothing of this is an event if there is something
+ * to take over.
  */
 #pragma once
 
@@ -21,8 +26,6 @@ struct mm_struct {
 	struct rw_semaphore mmap_lock;
 };
 #pragma clang attribute pop
-struct page;
-
 #define MEMORY_PLACES 65536
 #define NR_FAULT NR_NONE
 #define NR_EXIT (-2)
@@ -54,11 +57,36 @@ enum {
 	KINDS,
 };
 
+/* What the thread on a processor has done since its last event. */
+struct memory_now {
+	u64 seen; /* FAULT_* */
+	u64 allocated, freed, zeroed, zeroed_huge; /* pages */
+	u64 minor_before, major_before; /* faults that the task had counted when it was last asked */
+	u64 ip, sp; /* its last event was a fault there; ip 0: it was another */
+	u32 quick; /* faults there until a stack is taken */
+	u32 interrupted; /* an interrupt's work is being done */
+	u64 minor, major, kinds[KINDS];
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct memory_now);
+} memory_nows SEC(".maps");
+
+static __always_inline struct memory_now *memory_now(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&memory_nows, &zero);
+}
+
 /* Read by user space: see memory.rs. All u64, in its order. */
 struct memory_sums {
 	u64 minor, major; /* faults, as the task counts them */
 	u64 kinds[KINDS];
-	u64 calls, call_ns; /* system calls about memory that returned, and their time on a processor */
+	u64 calls; /* system calls about memory that returned */
+	u64 timed, timed_ns; /* how many of them were timed, and their time on a processor */
 	u64 allocated, freed; /* pages of 4 KiB */
 	u64 zeroed, zeroed_huge; /* of those allocated, cleared as small ones and as huge ones */
 	u64 shootdowns, remote, remote_ns; /* times other processors were asked to flush, and what they did */
@@ -73,6 +101,11 @@ struct memory_place {
 	u64 ip, sp;
 };
 
+struct memory_entry {
+	struct memory_sums sums;
+	u64 peak, peak_look; /* pages it held when its process held most, if that was at this look: see memory_owners.h */
+};
+
 #define MEMORY_SLOTS 16
 
 struct memory_slot {
@@ -83,14 +116,15 @@ struct memory_slot {
 /* A followed thread; only it writes here. */
 struct memory_thread {
 	struct memory_slot slots[MEMORY_SLOTS];
-	u64 counted; /* faults that the task had counted and that have their kind */
-	u64 minor, major; /* what the task had counted when it came to its place */
-	u64 call_since, call_off; /* begin of the call about memory, 0: in none; and its time off the processor by then */
+	u64 minor, major; /* faults that the task had counted when it left the processor */
+	u64 call_since, call_off; /* begin of the call about memory, 0: it is not timed; and its time off the processor by then */
 	u64 mmap_since, spin_since, spin_lock;
 	u64 stacks_from; /* the next stack of a new place is allowed from this time on */
 	u32 at; /* index of the slot of the place it is at */
-	u32 fault; /* FAULT_* */
+	u32 fault; /* FAULT_*, while it is off the processor */
 	u32 to_stack; /* events until a stack is taken */
+	u32 to_time; /* calls until one is timed */
+	u32 in_call; /* one about memory */
 	u32 turn; /* which of two slots is given away next */
 };
 
@@ -106,7 +140,7 @@ struct {
 	__uint(max_entries, MEMORY_PLACES);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct memory_place);
-	__type(value, struct memory_sums);
+	__type(value, struct memory_entry);
 } memory_places SEC(".maps");
 
 /* Who last asked for a flush in an address space (its struct mm_struct): the processors that are asked pay for it. */
@@ -130,11 +164,11 @@ struct {
 } memory_calls SEC(".maps");
 
 enum {
-	MEMORY_ALLOCATED, /* pages of the whole machine */
-	MEMORY_FREED,
 	MEMORY_FLUSHED, /* sums that left a thread */
 	MEMORY_LOST, /* of these, without room in the table of places */
 	MEMORY_STACKS_SKIPPED,
+	MEMORY_OWNERS_LOST, /* pages whose owner found no room */
+	MEMORY_BY_KERNEL, /* pages that threads of the kernel allocated */
 	MEMORY_COUNTS,
 };
 struct {
@@ -150,11 +184,6 @@ static __always_inline void count_memory(u32 index, u64 n)
 
 	if (c)
 		*c += n;
-}
-
-static __always_inline u64 faults_of(struct task_struct *task)
-{
-	return task->min_flt + task->maj_flt;
 }
 
 /* What kind a fault was, from what was seen of it. */
@@ -178,42 +207,61 @@ static __always_inline struct memory_slot *slot_of(struct memory_thread *m)
 	return &m->slots[m->at & (MEMORY_SLOTS - 1)];
 }
 
-/* Gives the faults that are complete their kinds. */
-static __always_inline void end_fault(struct memory_thread *m, struct task_struct *task)
+/* Gives the faults that are complete their kinds. One that has not been counted by now is still going on, or came to
+ * nothing. */
+static __always_inline void tell_faults(struct memory_now *now, struct task_struct *task)
 {
-	u64 now = faults_of(task), complete = now - m->counted;
-	struct memory_sums *sums = &slot_of(m)->sums;
+	u64 minor = task->min_flt - now->minor_before, major = task->maj_flt - now->major_before, complete = minor + major;
 
-	if (complete) {
-		m->counted = now;
-		if (m->fault & FAULT_BEGUN) {
-			u32 kind = kind_of_fault(m->fault);
+	if (!complete)
+		return;
+	now->minor_before += minor;
+	now->major_before += major;
+	now->minor += minor;
+	now->major += major;
+	if (now->seen & FAULT_BEGUN) {
+		u32 kind = kind_of_fault(now->seen);
 
-			if (kind < KINDS)
-				sums->kinds[kind]++;
-			complete--;
-		}
-		sums->kinds[KIND_POPULATED] += complete;
+		if (kind < KINDS)
+			now->kinds[kind]++;
+		complete--;
 	}
-	m->fault = 0;
+	now->kinds[KIND_POPULATED] += complete;
+	now->seen = 0;
 }
 
-/* The thread leaves its place: what it did there is complete. */
-static __always_inline void leave_place(struct memory_thread *m, struct task_struct *task)
+/* What the thread has done since its last event goes to the place it is at. */
+static __always_inline void collect(struct memory_thread *m, struct memory_now *now, struct task_struct *task)
 {
 	struct memory_sums *sums = &slot_of(m)->sums;
 
-	end_fault(m, task);
-	sums->minor += task->min_flt - m->minor;
-	sums->major += task->maj_flt - m->major;
-	m->minor = task->min_flt;
-	m->major = task->maj_flt;
+	tell_faults(now, task);
+	if (now->allocated | now->freed) {
+		sums->allocated += now->allocated;
+		sums->freed += now->freed;
+		sums->zeroed += now->zeroed;
+		sums->zeroed_huge += now->zeroed_huge;
+		now->allocated = now->freed = now->zeroed = now->zeroed_huge = 0;
+	}
+	if (now->minor | now->major) {
+		sums->minor += now->minor;
+		sums->major += now->major;
+		now->minor = now->major = 0;
+		for (u32 i = 0; i < KINDS; i++) {
+			sums->kinds[i] += now->kinds[i];
+			now->kinds[i] = 0;
+		}
+	}
+	if (now->ip) {
+		m->to_stack = now->quick;
+		now->ip = 0;
+	}
 }
 
 /* Sums of a place in the table. What finds no room is one place of the process. */
-static __always_inline struct memory_sums *table_entry(struct memory_place *key)
+static __always_inline struct memory_entry *table_entry(struct memory_place *key)
 {
-	struct memory_sums *to = bpf_map_lookup_elem(&memory_places, key), none = {};
+	struct memory_entry *to = bpf_map_lookup_elem(&memory_places, key), none = {};
 
 	if (to)
 		return to;
@@ -232,7 +280,7 @@ static __always_inline struct memory_sums *table_entry(struct memory_place *key)
 __noinline int flush_slot(struct memory_thread *m, u32 index)
 {
 	struct memory_slot *slot;
-	struct memory_sums *to;
+	struct memory_entry *to;
 	struct memory_place key;
 	u64 any = 0;
 
@@ -250,15 +298,14 @@ __noinline int flush_slot(struct memory_thread *m, u32 index)
 		u64 n = ((u64 *)&slot->sums)[i];
 
 		if (n && to)
-			__sync_fetch_and_add(&((u64 *)to)[i], n);
+			__sync_fetch_and_add(&((u64 *)&to->sums)[i], n);
 		((u64 *)&slot->sums)[i] = 0;
 	}
 	return 0;
 }
 
-static __always_inline void flush_all(struct memory_thread *m, struct task_struct *task)
+static __always_inline void flush_all(struct memory_thread *m)
 {
-	leave_place(m, task);
 	for (u32 i = 0; i < MEMORY_SLOTS; i++)
 		flush_slot(m, i);
 }
@@ -295,7 +342,7 @@ __noinline int send_memory_stack(i32 nr)
 __noinline int install_place(struct memory_thread *m, i32 nr, u64 ip, u64 sp)
 {
 	struct memory_place key = { .nr = nr, .ip = ip, .sp = sp };
-	struct memory_sums none = {};
+	struct memory_entry none = {};
 	u64 now;
 
 	if (!m)
@@ -323,7 +370,27 @@ static __always_inline bool in_interrupt(void *ctx, struct task_struct *task)
 	return !on_task_stack(ctx, task);
 }
 
-static __always_inline struct memory_thread *memory_of(struct task_struct *task)
+/* Another thread has the processor, or one that nothing was known of. */
+static __always_inline void begin_anew(struct memory_now *now, struct memory_thread *m)
+{
+	now->allocated = now->freed = now->zeroed = now->zeroed_huge = 0;
+	now->minor = now->major = now->ip = now->seen = 0;
+	for (u32 i = 0; i < KINDS; i++)
+		now->kinds[i] = 0;
+	if (!m)
+		return;
+	now->minor_before = m->minor;
+	now->major_before = m->major;
+	now->seen = m->fault;
+}
+
+static __always_inline struct memory_thread *known_memory_of(struct task_struct *task)
+{
+	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
+}
+
+/* The same of the current thread; it is made if it is followed and has none yet. */
+static __always_inline struct memory_thread *memory_of(struct task_struct *task, struct memory_now *now)
 {
 	struct memory_thread *m;
 
@@ -339,8 +406,8 @@ static __always_inline struct memory_thread *memory_of(struct task_struct *task)
 	}
 	m->minor = task->min_flt;
 	m->major = task->maj_flt;
-	m->counted = faults_of(task);
 	m->to_stack = MEMORY_STACK_EVERY;
+	begin_anew(now, m);
 	return m;
 }
 
@@ -349,18 +416,14 @@ static __always_inline bool is_at(const struct memory_slot *slot, i32 nr, u64 ip
 	return slot->place.ip == ip && slot->place.sp == sp && slot->place.nr == nr;
 }
 
-/* The current thread does something about memory where it is. Returns the sums of that place. */
-static __always_inline struct memory_sums *come_to_place(struct memory_thread *m, struct task_struct *task)
+/* The current thread is at a place, about which it does something. What it did before has been collected. Returns its sums. */
+static __always_inline struct memory_sums *arrive(struct memory_thread *m, struct task_struct *task, i32 nr, u64 ip, u64 sp)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	i32 nr = call_of(regs);
-	u64 ip = regs->ip, sp = regs->sp;
 	bool is_new = false;
 
 	if (unlikely(task->flags & PF_EXITING))
 		nr = NR_EXIT;
 	if (!is_at(slot_of(m), nr, ip, sp)) {
-		leave_place(m, task);
 		m->at = place_hash(ip, sp, nr) >> 60;
 		if (!is_at(slot_of(m), nr, ip, sp)) {
 			m->at ^= 1; /* each place has two slots to choose from */
@@ -379,12 +442,10 @@ static __always_inline struct memory_sums *come_to_place(struct memory_thread *m
 	return &slot_of(m)->sums;
 }
 
-/* A thread that dies comes to no other place: what it does then goes to the table at once. */
-static __always_inline void after_event(struct memory_thread *m, struct task_struct *task)
+/* The same of where the kernel is asked from. */
+static __always_inline struct memory_sums *arrive_here(struct memory_thread *m, struct task_struct *task)
 {
-	if (unlikely(task->flags & PF_EXITING)) {
-		leave_place(m, task);
-		flush_slot(m, m->at);
-	}
-}
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
+	return arrive(m, task, call_of(regs), regs->ip, regs->sp);
+}

@@ -23,10 +23,10 @@ int BPF_PROG(on_tlb_flush, int reason, unsigned long pages)
 	}
 	if (reason != TLB_REMOTE_SEND_IPI)
 		return 0;
-	m = memory_of(task);
+	m = known_memory_of(task);
 	if (!m || in_interrupt(ctx, task))
 		return 0;
-	come_to_place(m, task)->shootdowns++;
+	arrive_here(m, task)->shootdowns++;
 	bpf_map_update_elem(&memory_senders, &mm, &slot_of(m)->place, BPF_ANY);
 	return 0;
 }
@@ -45,7 +45,7 @@ static __always_inline void begin_call(void)
 static __always_inline void end_call(void)
 {
 	struct memory_place *sender, key;
-	struct memory_sums *sums;
+	struct memory_entry *entry;
 	struct memory_call *call;
 	u32 zero = 0;
 	u64 since;
@@ -61,11 +61,11 @@ static __always_inline void end_call(void)
 	if (!sender)
 		return;
 	key = *sender;
-	sums = table_entry(&key);
-	if (!sums)
+	entry = table_entry(&key);
+	if (!entry)
 		return;
-	__sync_fetch_and_add(&sums->remote, 1);
-	__sync_fetch_and_add(&sums->remote_ns, bpf_ktime_get_boot_ns() - since);
+	__sync_fetch_and_add(&entry->sums.remote, 1);
+	__sync_fetch_and_add(&entry->sums.remote_ns, bpf_ktime_get_boot_ns() - since);
 }
 
 SEC("tp_btf/call_function_entry")

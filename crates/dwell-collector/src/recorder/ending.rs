@@ -146,6 +146,9 @@ impl Recorder {
         self.meta
             .losses
             .insert("memory_place_stacks".into(), skipped);
+        self.meta
+            .losses
+            .insert("memory_owners".into(), found.owners_lost);
         self.meta.memory = Some(found.costs);
         self.append(found.rows);
         Ok(())

@@ -57,6 +57,7 @@ pub fn meta() -> Meta {
             clear_cached_ns: 51.5,
             clear_uncached_ns: 301.25,
             machine_allocated_pages: u64::MAX,
+            kernel_allocated_pages: 3,
             machine_freed_pages: 7,
             kernel_threads: vec![KernelThreadCost {
                 name: "kswapd0".into(),
@@ -299,6 +300,7 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 mmap_wait_ns: edge(r),
                 spins: edge(r),
                 spin_ns: edge(r),
+                peak_pages: edge(r),
                 stacks: list(r),
             })
             .collect(),

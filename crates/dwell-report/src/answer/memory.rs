@@ -83,6 +83,8 @@ pub struct MemoryCounts {
     pub zeroed_pages: u64,
     /// Of those allocated, cleared as parts of huge ones.
     pub zeroed_huge_pages: u64,
+    /// Estimated, from one page in 32: pages of these in use when their process used most.
+    pub peak_pages: u64,
     /// System calls about memory.
     pub calls: u64,
     /// Time in them on a processor by the clock, ns.
@@ -294,6 +296,7 @@ fn counts(sums: &Sums) -> MemoryCounts {
         freed_pages: sums.freed_pages,
         zeroed_pages: sums.zeroed_pages,
         zeroed_huge_pages: sums.zeroed_huge_pages,
+        peak_pages: sums.peak_pages,
         calls: sums.calls,
         calls_ns: sums.call_ns,
         shootdowns: sums.shootdowns,

@@ -104,6 +104,13 @@ fn add_exact(page: &mut Page, answer: &MemoryAnswer) {
         pages(counts.freed_pages),
     );
     page.wrapped(&text, 2, 4);
+    if counts.peak_pages > 0 {
+        let text = format!(
+            "In use when each process used most: {}, estimated from one page in 32.",
+            pages(counts.peak_pages)
+        );
+        page.wrapped(&text, 2, 4);
+    }
     if !answer.calls.is_empty() {
         let calls: Vec<String> = answer
             .calls
@@ -218,12 +225,18 @@ fn add_stacks(page: &mut Page, answer: &MemoryAnswer, most: usize) {
 fn add_stack(page: &mut Page, stack: &MemoryStack, running_ns: u64) {
     let counts = &stack.counts;
     let faults = counts.minor_faults.saturating_add(counts.major_faults);
-    let flow = format!(
+    let mut flow = format!(
         "{}, {} got, {} given back",
         human::counted(faults, "fault", "faults"),
         human::counted(counts.allocated_pages, "page", "pages"),
         human::count(counts.freed_pages),
     );
+    let peak = format!(", {} at the peak", human::count(counts.peak_pages));
+    if counts.peak_pages > 0
+        && INDENT + flow.width() + peak.width() + 2 + stack.process.width() <= page.width
+    {
+        flow.push_str(&peak);
+    }
     let line = format!(
         "{}{}  {}  {}",
         page.bold(&right(&human::percent(stack.time_ns, running_ns), 7)),

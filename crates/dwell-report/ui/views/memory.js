@@ -84,6 +84,7 @@ function events(memory) {
     ["of these from a disk", count(counts.major_faults)],
     ["pages allocated", count(counts.allocated_pages)],
     ["pages given back", count(counts.freed_pages)],
+    ["pages in use at the peak, estimated", count(counts.peak_pages)],
     ["pages cleared", count(counts.zeroed_pages)],
     ["TLB shootdowns", `${count(counts.shootdowns)}, ${duration(counts.remote_ns)} on other CPUs`],
     ["waits for mmap_lock", `${count(counts.mmap_lock_waits)}, ${duration(counts.mmap_lock_wait_ns)}`],
@@ -114,6 +115,7 @@ function stacks(memory) {
     { head: "faults", number: true, sort: faults, text: (s) => count(faults(s)) },
     { head: "pages", number: true, sort: (s) => s.counts.allocated_pages, text: (s) => count(s.counts.allocated_pages) },
     { head: "given back", number: true, sort: (s) => s.counts.freed_pages, text: (s) => count(s.counts.freed_pages) },
+    { head: "at the peak, estimated", number: true, sort: (s) => s.counts.peak_pages, text: (s) => count(s.counts.peak_pages) },
     { head: "mostly", text: (s) => [...s.components].sort((a, b) => b.time_ns - a.time_ns)[0]?.name ?? "" },
     { head: "stack that causes it", mono: true, text: (s) => framesText(s.frames) },
   ];
