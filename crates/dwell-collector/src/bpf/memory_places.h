@@ -320,7 +320,7 @@ static __always_inline u64 place_hash(u64 ip, u64 sp, i32 nr)
 __noinline int send_memory_stack(i32 nr)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = registers_of(task);
 	struct scratch *s = take_scratch(SCRATCH_TASK);
 	struct StackRecord *r;
 
@@ -445,7 +445,7 @@ static __always_inline struct memory_sums *arrive(struct memory_thread *m, struc
 /* The same of where the kernel is asked from. */
 static __always_inline struct memory_sums *arrive_here(struct memory_thread *m, struct task_struct *task)
 {
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = registers_of(task);
 
 	return arrive(m, task, call_of(regs), regs->ip, regs->sp);
 }
