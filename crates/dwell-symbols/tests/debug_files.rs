@@ -4,7 +4,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use dwell_symbols::{Module, Options, Symbol, Symbolizer};
-use support::{Lab, addresses, build_id, hex, in_functions, module, names, run};
+use support::{Lab, addresses, build_id, hex, in_functions, is_named, module, names, run};
 
 /// A program with everything, and its stripped self.
 struct Program {
@@ -161,7 +161,7 @@ fn mini_debug_info() {
         let names = names(file, &program.addresses, &[]);
         names
             .into_iter()
-            .map(|chain| Some(chain.last()?.function.clone()))
+            .map(|chain| Some(chain.last()?.function.clone()).filter(|_| is_named(&chain)))
             .collect()
     };
     assert_eq!(functions(&with), functions(&program.full));

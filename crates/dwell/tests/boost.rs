@@ -130,7 +130,7 @@ fn plans_with_measured_times() {
     let answer: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     assert_eq!(answer["libraries"][0]["merged"], true);
     let techniques = answer["techniques"].as_array().expect("techniques");
-    assert_eq!(techniques.len(), 5);
+    assert_eq!(techniques.len(), 6);
     assert!(techniques.iter().all(|t| t["applies_to"].is_string()));
     let ratio = answer["measured"]["ratio"].as_f64().expect("a ratio");
     assert!(ratio > 0.05 && ratio < 20.0, "{ratio}");

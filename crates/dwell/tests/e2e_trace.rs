@@ -199,7 +199,7 @@ fn the_name_dtrace_is_obeyed() {
     );
     let (out, errors, _) = dtrace(&["-l"]);
     assert!(
-        out.contains(" sched ") && out.contains("BEGIN") && out.contains(" read "),
+        out.contains("BEGIN") && out.contains(" read entry"),
         "{errors}"
     );
     let (out, errors, _) = dtrace(&["-l", "-c", &traced()]);

@@ -91,6 +91,13 @@ pub fn names(file: &Path, addresses: &[u64], debug_directories: &[PathBuf]) -> V
     Symbolizer::new(options).module(&module(file), addresses)
 }
 
+/// True when something names the function, and not only call frame information says where it begins.
+pub fn is_named(chain: &[Symbol]) -> bool {
+    chain
+        .last()
+        .is_some_and(|symbol| !symbol.function.starts_with('['))
+}
+
 pub fn module(file: &Path) -> Module<'_> {
     Module {
         file,

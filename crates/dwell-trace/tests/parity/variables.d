@@ -102,7 +102,7 @@ P:early:entry { chars["x"] = 'a'; chars["x"]++; } END { trace(chars["x"]); }
 
 P:early:entry { }
 
-int a[5]; P:early:entry { a[arg0 % 5] += arg0; this->i = arg0 % 5; trace(a[this->i]); } END { trace(a[0]); trace(a[4]); }
+int a[5]; P:early:entry { this->i = (uint64_t)arg0 % 5; a[this->i] += arg0; trace(a[this->i]); } END { trace(a[0]); trace(a[4]); }
 
 struct bits { int a : 3; unsigned int b : 7; long c : 40; }; struct bits v;
 P:early:entry { v.a = arg0; v.b = arg0 + 100; v.c = -arg0; v.b++; trace(v.a); trace(v.b); trace(v.c); }
