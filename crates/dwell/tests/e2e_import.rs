@@ -125,7 +125,9 @@ impl<'t> Frames<'t> {
         let frames = self.tables.stacks[stack].frames.iter().rev();
         let frames = frames.map(|f| {
             let frame = &self.tables.frames[self.index.frame(*f).expect("a frame")];
-            let names = self.tables.symbols.iter().filter(|s| s.frame == *f);
+            // What begins with a bracket is a place, which perf does not tell.
+            let names = self.tables.symbols.iter();
+            let names = names.filter(|s| s.frame == *f && !s.function.starts_with('['));
             let name = names.max_by_key(|s| s.depth);
             (frame, name.map_or("[unknown]", |s| &s.function))
         });
