@@ -33,7 +33,6 @@ mod jit;
 mod jitdump;
 mod kernel;
 mod minidebug;
-mod nameless;
 mod notes;
 mod package;
 mod perf_map;

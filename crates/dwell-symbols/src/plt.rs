@@ -32,6 +32,11 @@ enum Target<'d> {
     Resolver(u64),
 }
 
+/// Whether a section is one of stubs.
+pub(crate) fn holds_stubs<'d>(section: &impl ObjectSection<'d>) -> bool {
+    section.name_bytes().is_ok_and(|n| n.starts_with(b".plt"))
+}
+
 /// The raw name for each address that lies in a stub, with its index in the queries.
 pub(crate) fn stub_names(elf: &Elf<'_>, queries: &Queries) -> Vec<(usize, String)> {
     if elf.file.architecture() != Architecture::X86_64 {
@@ -42,7 +47,7 @@ pub(crate) fn stub_names(elf: &Elf<'_>, queries: &Queries) -> Vec<(usize, String
     for section in elf.file.sections() {
         let end = section.address().saturating_add(section.size());
         let inside = queries.within(section.address(), end);
-        if inside.is_empty() || !section.name_bytes().is_ok_and(|n| n.starts_with(b".plt")) {
+        if inside.is_empty() || !holds_stubs(&section) {
             continue;
         }
         let Ok(code) = section.data() else { continue };

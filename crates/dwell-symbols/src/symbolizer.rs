@@ -2,8 +2,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use dwell_elf::ElfFile;
+use dwell_elf::unwind::CfiSections;
 use memmap2::Mmap;
-use object::Object;
+use object::{Object, ObjectSection};
 
 use crate::debug_data::DebugData;
 use crate::debug_files::{self, Places};
@@ -15,7 +17,6 @@ use crate::files;
 use crate::jit::{self, JitProcess};
 use crate::kernel::KernelSymbols;
 use crate::minidebug;
-use crate::nameless::Functions;
 use crate::notes::Notes;
 use crate::plt;
 use crate::queries::Queries;
@@ -228,7 +229,7 @@ impl Symbolizer {
                 }];
             }
         }
-        name_by_start(elf, module.path, queries, &mut answers);
+        name_by_start(elf, map, module.path, queries, &mut answers);
         answers
     }
 
@@ -404,23 +405,34 @@ fn merge(name: Option<&[u8]>, frames: Vec<Frame>, demangled: &mut Demangled) -> 
     frames.into_iter().filter_map(symbol).collect()
 }
 
-/// Gives functions that nothing names the name of the place where they begin.
-fn name_by_start(elf: &Elf<'_>, path: &str, queries: &Queries, answers: &mut [Vec<Symbol>]) {
-    let mut nameless = queries
-        .all()
-        .iter()
-        .zip(answers)
-        .filter(|(_, a)| a.is_empty())
-        .peekable();
-    if nameless.peek().is_none() {
+/// Gives functions that nothing names the name of the place where they begin: call frame information stays in stripped
+/// programs, so the time of such a function is that of one function still, and not of as many places as it was seen at.
+fn name_by_start(
+    elf: &Elf<'_>,
+    map: &Mmap,
+    path: &str,
+    queries: &Queries,
+    answers: &mut [Vec<Symbol>],
+) {
+    // One entry covers all stubs of a section.
+    let sections = elf.file.sections();
+    let stubs = sections.filter(plt::holds_stubs);
+    let stubs: Vec<_> = stubs
+        .map(|s| queries.within(s.address(), s.address().saturating_add(s.size())))
+        .collect();
+    let nameless = |at: &usize| answers[*at].is_empty() && !stubs.iter().any(|s| s.contains(at));
+    let nameless: Vec<usize> = (0..answers.len()).filter(nameless).collect();
+    if nameless.is_empty() {
         return;
     }
-    let Some(functions) = Functions::of(elf) else {
+    let Ok(file) = ElfFile::parse(map) else {
         return;
     };
-    for (&address, answer) in nameless {
-        answer.extend(functions.start_of(address).map(|start| Symbol {
-            function: fallback_name(path, start),
+    let functions = CfiSections::find(&file);
+    for at in nameless {
+        let function = functions.function_at(queries.all()[at]);
+        answers[at].extend(function.map(|function| Symbol {
+            function: fallback_name(path, function.start),
             ..Symbol::default()
         }));
     }

@@ -1,4 +1,5 @@
 //! What locks and processors cost.
+use serde::{Deserialize, Serialize};
 
 /// How a lock is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -57,7 +58,7 @@ impl Kind {
 }
 
 /// What one kind of lock costs, ns.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Costs {
     /// To take and let go a free lock that this processor had last.
     pub alone_ns: f64,
@@ -70,7 +71,7 @@ pub struct Costs {
 }
 
 /// Processors, and what the scheduler and locks cost on them.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Number of processors that the program may use.
     pub processors: usize,

@@ -1,13 +1,12 @@
 //! What locks and the scheduler cost on this machine, as it was measured: once, and kept for the next time.
 use super::disturbance::Watch;
-use super::measuring::{self, Measured};
-use anyhow::Context;
-use dwell_whatif::{Costs, Kind, Machine};
+use super::measuring;
+use dwell_whatif::Machine;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// Changes with what is measured: older results are measured anew.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Share of the processors' time that others may have meanwhile: the kernel's own threads, a clock that counts by ticks.
 const CALM: f64 = 0.03;
 /// How often it is measured at most, to have it calm.
@@ -19,7 +18,7 @@ pub struct Calibration {
     machine: String,
     /// Share of the processors' time that others had while it was measured: other programs, or the host of a virtual machine.
     disturbed: f64,
-    costs: Measured,
+    costs: Machine,
 }
 
 impl Calibration {
@@ -100,31 +99,9 @@ impl Calibration {
 
     /// As a simulation takes it.
     pub fn machine(&self, processors: usize) -> Machine {
-        let of = |kind: Kind| {
-            let [alone_ns, moved_ns, handoff_ns, per_waiter_ns] = self
-                .costs
-                .kinds
-                .get(kind as usize)
-                .copied()
-                .unwrap_or_default();
-            Costs {
-                alone_ns,
-                moved_ns,
-                handoff_ns,
-                per_waiter_ns,
-            }
-        };
         Machine {
             processors,
-            crowded: self.costs.crowded,
-            slice_ns: self.costs.slice_ns,
-            switch_ns: self.costs.switch_ns,
-            wake_latency_ns: self.costs.wake_latency_ns,
-            wake_ns: self.costs.wake_ns,
-            enter_ns: self.costs.enter_ns,
-            sleep_ns: self.costs.sleep_ns,
-            spin_ns: self.costs.spin_ns,
-            costs: Kind::ALL.map(of),
+            ..self.costs.clone()
         }
     }
 }
@@ -169,7 +146,7 @@ pub fn processors() -> usize {
 }
 
 /// Tells that the calibration is short and what it is for.
-pub fn told(mut progress: impl FnMut(&str)) -> anyhow::Result<Calibration> {
+pub fn told(mut progress: impl FnMut(&str)) -> Calibration {
     if kept().is_none_or(|k| !k.is_calm()) {
         progress("measuring what locks cost here (a second, once)");
     }
@@ -180,25 +157,23 @@ pub fn told(mut progress: impl FnMut(&str)) -> anyhow::Result<Calibration> {
             calibration.disturbed * 100.0
         ));
     }
-    let sane = calibration.costs.kinds.len() == Kind::ALL.len();
-    sane.then_some(calibration).context(
-        "the calibration kept in the cache is damaged: remove dwell/calibration.json there",
-    )
+    calibration
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dwell_whatif::{Costs, Kind};
 
     /// Bounds that any machine meets, and in which a wrong unit would not lie.
     #[test]
     fn what_is_measured_is_plausible_and_can_be_kept() {
         let found = Calibration::measure();
-        for (kind, [alone, moved, handoff, _]) in Kind::ALL.iter().zip(&found.costs.kinds) {
-            assert!((1.0..5_000.0).contains(alone), "{kind:?} {alone}");
+        for (kind, cost) in Kind::ALL.iter().zip(&found.costs.costs) {
+            assert!((1.0..5_000.0).contains(&cost.alone_ns), "{kind:?} {cost:?}");
             assert!(
-                moved >= alone && (1.0..50_000.0).contains(handoff),
-                "{kind:?} {handoff}"
+                cost.moved_ns >= cost.alone_ns && (1.0..50_000.0).contains(&cost.handoff_ns),
+                "{kind:?} {cost:?}"
             );
         }
         assert!((100.0..1e6).contains(&found.costs.wake_ns), "{found:?}");
@@ -207,12 +182,11 @@ mod tests {
             serde_json::from_str(&serde_json::to_string(&found).expect("JSON")).expect("JSON");
         // Text keeps all but the last bit.
         assert!((0.0..=1.0).contains(&found.disturbed), "{found:?}");
-        let kinds = |of: &Calibration| of.costs.kinds.clone();
-        for (kept, found) in kinds(&again)
-            .iter()
-            .flatten()
-            .zip(kinds(&found).iter().flatten())
-        {
+        let numbers = |of: &Calibration| {
+            let words = |c: &Costs| [c.alone_ns, c.moved_ns, c.handoff_ns, c.per_waiter_ns];
+            of.costs.costs.iter().flat_map(words).collect::<Vec<_>>()
+        };
+        for (kept, found) in numbers(&again).into_iter().zip(numbers(&found)) {
             assert!(
                 (kept - found).abs() <= found.abs() * 1e-12,
                 "{kept} {found}"

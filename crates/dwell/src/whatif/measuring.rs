@@ -1,8 +1,7 @@
 //! Measures what locks and the scheduler cost, with real threads on real locks.
 use super::calibration::processors;
 use super::locks::{Shared, turns};
-use dwell_whatif::Kind;
-use serde::{Deserialize, Serialize};
+use dwell_whatif::{Costs, Kind, Machine};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -16,32 +15,18 @@ const MANY: usize = 7;
 /// How long each lock is measured.
 const SPAN: Duration = Duration::from_millis(40);
 
-/// What was measured; see [`dwell_whatif::Machine`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Measured {
-    pub crowded: f64,
-    pub slice_ns: f64,
-    pub switch_ns: f64,
-    pub wake_latency_ns: f64,
-    pub wake_ns: f64,
-    pub enter_ns: f64,
-    pub sleep_ns: f64,
-    pub spin_ns: f64,
-    /// By kind: alone, moved, hand-over, per further waiter, ns.
-    pub kinds: Vec<[f64; 4]>,
-}
-
 /// Measures everything: about a second.
-pub fn all() -> Measured {
+pub fn all() -> Machine {
     let processors = processors();
     let turn_ns = turn_ns();
     let crowded = (turn_ns_of_all(processors) / turn_ns).clamp(1.0, 3.0);
     let line_ns = if processors > 1 { line_ns() } else { 0.0 };
     let (wake_ns, wake_latency_ns, sleep_ns) = waking();
-    let kinds = Kind::ALL.map(|kind| costs(kind, processors, turn_ns * crowded, line_ns));
+    let costs = Kind::ALL.map(|kind| costs(kind, processors, turn_ns * crowded, line_ns));
     let enter_ns = enter_ns();
     let (slice_ns, switch_ns) = sharing();
-    Measured {
+    Machine {
+        processors,
         crowded,
         slice_ns,
         switch_ns,
@@ -51,7 +36,7 @@ pub fn all() -> Measured {
         // A sleep begins with entering the kernel.
         sleep_ns: (sleep_ns - enter_ns).max(0.0),
         spin_ns: spin_ns(),
-        kinds: kinds.to_vec(),
+        costs,
     }
 }
 
@@ -107,13 +92,17 @@ fn line_ns() -> f64 {
     (median(rounds) / 2.0).max(1.0)
 }
 
-/// Alone, moved, hand-over and per further waiter of a kind, ns.
-fn costs(kind: Kind, processors: usize, turn_ns: f64, line_ns: f64) -> [f64; 4] {
+fn costs(kind: Kind, processors: usize, turn_ns: f64, line_ns: f64) -> Costs {
     let pairs = |threads| pair_ns(kind, threads, 0, 0);
     let alone_ns = pairs(1);
     let moved_ns = alone_ns + line_ns;
     if processors < 2 {
-        return [alone_ns, moved_ns, alone_ns, 0.0];
+        return Costs {
+            alone_ns,
+            moved_ns,
+            handoff_ns: alone_ns,
+            per_waiter_ns: 0.0,
+        };
     }
     // With always somebody waiting, a turn of the lock is a hold and a hand-over.
     let handoff = |threads| {
@@ -131,7 +120,12 @@ fn costs(kind: Kind, processors: usize, turn_ns: f64, line_ns: f64) -> [f64; 4] 
         _ if many < 2 => line_ns / if kind == Kind::Tas { 2.0 } else { 4.0 },
         _ => ((handoff(many + 1) - handoff_ns) / (many - 1) as f64).max(0.0),
     };
-    [alone_ns, moved_ns, handoff_ns, per_waiter_ns]
+    Costs {
+        alone_ns,
+        moved_ns,
+        handoff_ns,
+        per_waiter_ns,
+    }
 }
 
 /// Time per acquisition of one lock by so many threads, ns: the least of several parts of the span, since

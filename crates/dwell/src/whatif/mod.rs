@@ -38,7 +38,6 @@ pub fn answer(analysis: &Analysis<'_>, question: &Question) -> Result<WhatIfAnsw
     let (lock, rate) = (question.lock.as_deref(), question.rate);
     found(analysis, Machine::ideal(1), lock, rate)?;
     let calibration = calibration::told(|text| eprintln!("dwell: {text}"));
-    let calibration = calibration.map_err(|error| format!("{error:#}"))?;
     let machine = machine(&calibration, analysis.tables);
     let mut answer = WhatIfAnswer::build(analysis, machine, question)?;
     answer.costs = calibration.words();

@@ -68,7 +68,7 @@ pub fn run(args: &BenchWhatifArgs, progress: &mut dyn FnMut(&str)) -> Result<Wha
     let folder = tempfile::tempdir()?;
     let recording = record(&program, folder.path(), args.recorded)?;
     let tables = crate::report::load(&recording)?;
-    let calibration = calibration::told(&mut *progress)?;
+    let calibration = calibration::told(&mut *progress);
     let machine = crate::whatif::machine(&calibration, &tables);
     progress(&format!("predicting {} cells", cells.len()));
     let analysis = dwell_report::Analysis::of(&tables);
