@@ -108,8 +108,10 @@ impl Memory {
     pub fn end(mut self, programs: &Programs, state: &mut State) -> Result<Ended, CollectError> {
         self.costs.kernel_threads = self.kernel_threads.until_now();
         let machine = MachinePages::now();
-        self.costs.machine_allocated_pages = machine.allocated - self.machine_pages.allocated;
-        self.costs.machine_freed_pages = machine.freed - self.machine_pages.freed;
+        self.costs.machine_allocated_pages = machine
+            .allocated
+            .saturating_sub(self.machine_pages.allocated);
+        self.costs.machine_freed_pages = machine.freed.saturating_sub(self.machine_pages.freed);
         programs.run_iterator(SWEEP)?;
         let [produced, mut lost, stacks_skipped, owners_lost, by_kernel] =
             programs.sums("memory_counts")?;

@@ -6,7 +6,7 @@
 #define REGS_CS 17
 /* No system call. */
 #define NR_NONE (-1)
-/* See the same table in Rust. */
+/* That of dwell-abi's calls.rs. */
 const volatile u16 calls_of_32[512] SEC(".rodata.calls") = CALLS_OF_32;
 
 static __always_inline bool runs_32_bit_code(const struct pt_regs *regs)

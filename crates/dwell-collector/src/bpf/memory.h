@@ -10,16 +10,11 @@
 #include "shootdowns.h"
 
 /* Pages that a thread allocates in a system call are this call's, when it leaves the processor in the midst of it. */
-static __always_inline void leave_processor(struct memory_now *now, struct task_struct *prev)
+static __always_inline void leave_processor(struct memory_thread *m, struct memory_now *now, struct task_struct *prev)
 {
-	struct memory_thread *m = known_memory_of(prev);
-	struct pt_regs *regs;
-	i32 nr;
+	struct pt_regs *regs = registers_of(prev);
+	i32 nr = call_of(regs);
 
-	if (!m)
-		return;
-	regs = (struct pt_regs *)bpf_task_pt_regs(prev);
-	nr = call_of(regs);
 	if ((now->allocated | now->freed) && (nr != NR_NONE || (prev->flags & PF_EXITING)))
 		arrive(m, prev, nr, regs->ip, regs->sp);
 	collect(m, now, prev);
@@ -38,14 +33,13 @@ int BPF_PROG(on_memory_switch, bool preempt, struct task_struct *prev, struct ta
 		return 0;
 	if (unlikely(prev->flags & PF_KTHREAD) && now->allocated)
 		count_memory(MEMORY_BY_KERNEL, now->allocated);
-	leave_processor(now, prev);
-	if (unlikely(prev_state & TASK_DEAD)) {
-		m = known_memory_of(prev);
-		if (m)
+	m = known_memory_of(prev);
+	if (m) {
+		leave_processor(m, now, prev);
+		if (unlikely(prev_state & TASK_DEAD))
 			flush_all(m);
 	}
-	m = known_memory_of(next);
-	begin_anew(now, m);
+	begin_anew(now, known_memory_of(next));
 	return 0;
 }
 

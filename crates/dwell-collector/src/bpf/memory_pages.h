@@ -56,22 +56,23 @@ int on_page_free(struct raw_args *ctx)
 
 /* The work of interrupts is not that of the thread that they happened to meet. */
 
-SEC("raw_tp/softirq_entry")
-int on_softirq_begin(void *ctx)
+static __always_inline int interrupted(u32 is)
 {
 	struct memory_now *now = memory_now();
 
 	if (now)
-		now->interrupted = 1;
+		now->interrupted = is;
 	return 0;
+}
+
+SEC("raw_tp/softirq_entry")
+int on_softirq_begin(void *ctx)
+{
+	return interrupted(1);
 }
 
 SEC("raw_tp/softirq_exit")
 int on_softirq_end(void *ctx)
 {
-	struct memory_now *now = memory_now();
-
-	if (now)
-		now->interrupted = 0;
-	return 0;
+	return interrupted(0);
 }
