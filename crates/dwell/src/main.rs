@@ -59,13 +59,10 @@ fn main() -> ExitCode {
 
 /// Those of the command; `dwell trace` has dtrace's, which may be written in one word.
 fn arguments() -> Vec<std::ffi::OsString> {
-    let arguments = std::env::args_os();
-    match std::env::args_os()
-        .nth(1)
-        .is_some_and(|name| name == "trace")
-    {
-        true => trace::apart(arguments),
-        false => arguments.collect(),
+    let arguments: Vec<_> = std::env::args_os().collect();
+    match arguments.get(1).is_some_and(|name| name == "trace") {
+        true => trace::apart(arguments.into_iter()),
+        false => arguments,
     }
 }
 

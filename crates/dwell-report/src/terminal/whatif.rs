@@ -78,9 +78,9 @@ fn add_lock(page: &mut Page, answer: &WhatIfAnswer) {
 }
 
 fn article(kind: &str) -> &'static str {
-    match kind.starts_with(['a', 'm']) && kind != "mutex" {
-        true => "An",
-        false => "A",
+    match kind {
+        "adaptive" | "mcs" => "An",
+        _ => "A",
     }
 }
 

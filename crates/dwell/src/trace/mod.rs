@@ -19,7 +19,6 @@ use dwell_trace::{Session, Settings, TraceError};
 use output::Output;
 use source::Source;
 use std::process::ExitCode;
-use std::time::Duration;
 use target::Target;
 
 /// Exit codes as dtrace has them.
@@ -155,12 +154,9 @@ fn execute(
         tell_matches(&session, compiled, (sources, program));
     }
     let output = Output::open(args.output.as_deref())?;
-    let switch = options
-        .number("switchrate")
-        .map_or(1_000_000_000, |ns| ns.max(1) as u64);
     let manner = run::Manner {
         program,
-        switch_every: Duration::from_nanos(switch),
+        switch_every: run::switch_every(options),
         tags: options.flag("droptags"),
     };
     let printing = printer_options(options, target);

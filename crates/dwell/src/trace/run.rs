@@ -33,6 +33,17 @@ pub struct Manner<'a> {
     pub tags: bool,
 }
 
+/// The option that says how often records are printed.
+const SWITCH_RATE: &str = "switchrate";
+
+/// How often records are printed: dtrace's once a second where nothing is said.
+pub fn switch_every(options: &dwell_script::Options) -> Duration {
+    let period = options.number(SWITCH_RATE);
+    period.map_or(Duration::from_secs(1), |ns| {
+        Duration::from_nanos(ns.max(1) as u64)
+    })
+}
+
 /// What has been printed of a script, and how it goes on.
 struct Printed<'c> {
     printer: Printer<'c>,
@@ -157,11 +168,8 @@ impl Printed<'_> {
     /// An option that `setopt()` changes and that is not the printer's.
     fn set_option(&mut self, name: &str, value: &str) {
         let mut options = dwell_script::Options::default();
-        if name == "switchrate"
-            && options.set(name, Some(value)).is_ok()
-            && let Some(period) = options.number(name)
-        {
-            self.switch_every = Duration::from_nanos(period.max(1) as u64);
+        if name == SWITCH_RATE && options.set(name, Some(value)).is_ok() {
+            self.switch_every = switch_every(&options);
         }
     }
 

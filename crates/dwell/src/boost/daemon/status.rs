@@ -47,7 +47,7 @@ pub struct Program {
     pub bytes: Option<u64>,
     /// How many processes run the boosted file.
     pub processes: Option<usize>,
-    /// Of the boosted file, what the process that has most of it has on huge pages, bytes; none when no process runs it.
+    /// Of files, what the process of it that has most has on huge pages, bytes; none when no process runs it.
     pub huge_bytes: Option<u64>,
     /// Since when it is boosted, s.
     pub age_s: Option<u64>,
