@@ -408,6 +408,57 @@ fn a_kernel_threads_cost_reaches_its_only_causer() {
     });
 }
 
+/// Also when a switch between them goes unseen (the kernel shows a few in a second to no program), a thread's faults are
+/// its own.
+#[test]
+#[ignore = "needs root"]
+fn faults_of_threads_that_take_turns_are_those_that_getrusage_counts() {
+    if !installed("python3") {
+        return;
+    }
+    const SCRIPT: &str = "
+import mmap, os, resource, threading, time
+def faults():
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_minflt + used.ru_majflt
+def work():
+    for i in range(1000):
+        with mmap.mmap(-1, 16 << 12) as memory:
+            for at in range(0, 16 << 12, 4096): memory[at] = 1
+        time.sleep(0.0005)
+before = faults()
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(faults() - before, faults(), flush=True)
+os._exit(0)";
+    for _ in 0..3 {
+        let scratch = Scratch::new();
+        let recorded = record(&scratch, &["--memory", "--", "python3", "-c", SCRIPT]);
+        let said: Vec<u64> = recorded
+            .stdout
+            .split_whitespace()
+            .map(|n| n.parse().expect("a number"))
+            .collect();
+        let [in_loop, at_end] = said[..] else {
+            panic!("{said:?}")
+        };
+        // python3 may be a script that runs others before it becomes the program.
+        let mut of_processes: BTreeMap<u32, u128> = BTreeMap::new();
+        for place in &recorded.tables.memory_places {
+            *of_processes.entry(place.process).or_default() +=
+                u128::from(place.minor_faults) + u128::from(place.major_faults);
+        }
+        let counted = *of_processes.values().max().expect("faults");
+        println!("{counted} faults, {said:?} by the script's own word");
+        assert!(in_loop > 8 * 16_000, "{said:?}");
+        assert!(
+            (in_loop.into()..=u128::from(at_end) + 500).contains(&counted),
+            "{counted}"
+        );
+    }
+}
+
 /// A program of the machine allocates and drops large buffers.
 #[test]
 #[ignore = "needs root"]

@@ -15,11 +15,10 @@ static __always_inline void leave_processor(struct memory_thread *m, struct memo
 	struct pt_regs *regs = registers_of(prev);
 	i32 nr = call_of(regs);
 
+	make_own(now, prev, m);
 	if ((now->allocated | now->freed) && (nr != NR_NONE || (prev->flags & PF_EXITING)))
 		arrive(m, prev, nr, regs->ip, regs->sp);
 	collect(m, now, prev);
-	m->minor = now->minor_before;
-	m->major = now->major_before;
 	m->fault = now->seen;
 }
 
@@ -39,7 +38,7 @@ int BPF_PROG(on_memory_switch, bool preempt, struct task_struct *prev, struct ta
 		if (unlikely(prev_state & TASK_DEAD))
 			flush_all(m);
 	}
-	begin_anew(now, known_memory_of(next));
+	begin_anew(now, next, known_memory_of(next));
 	return 0;
 }
 
@@ -51,6 +50,7 @@ int BPF_PROG(on_memory_exit, struct task_struct *task)
 
 	if (!m || !now)
 		return 0;
+	make_own(now, task, m);
 	collect(m, now, task);
 	arrive_here(m, task);
 	return 0;
@@ -72,10 +72,11 @@ int on_memory_sweep(struct bpf_iter__task *ctx)
 		return 0;
 	if (task->on_cpu)
 		now = bpf_map_lookup_percpu_elem(&memory_nows, &zero, task->thread_info.cpu);
-	else
-		begin_anew(now, m);
-	if (now)
+	if (now) {
+		if (now->task != (u64)task)
+			begin_anew(now, task, m);
 		collect(m, now, task);
+	}
 	flush_all(m);
 	return 0;
 }

@@ -34,7 +34,7 @@ int BPF_PROG(on_fault_user, u64 address, struct pt_regs *regs, u64 code)
 
 	if (!now || !task->bpf_storage)
 		return 0;
-	if (now->ip == ip && now->sp == sp && now->quick > 1) {
+	if (now->ip == ip && now->sp == sp && now->quick > 1 && now->task == (u64)task) {
 		now->quick--;
 		tell_faults(now, task);
 	} else {

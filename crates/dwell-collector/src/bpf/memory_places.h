@@ -14,7 +14,8 @@
  * Faults and pages come by the thousand, so as little as possible is done for one: programs add to numbers of the
  * processor (`now`), which are the running thread's, and look nothing up. Its next event at another place takes them over
  * to the place it is at; so does a switch. A system call that is about nothing of this is an event if there is something
- * to take over.
+ * to take over. Not every switch is seen (see dwell.bpf.c): so the numbers say whose they are, and who finds another's
+ * begins anew. The task's counts tell which faults another has lost by that; its pages are lost, and counted as such.
  */
 #pragma once
 
@@ -59,6 +60,7 @@ enum {
 
 /* What the thread on a processor has done since its last event. */
 struct memory_now {
+	u64 task; /* that thread */
 	u64 seen; /* FAULT_* */
 	u64 allocated, freed, zeroed, zeroed_huge; /* pages */
 	u64 minor_before, major_before; /* faults that the task had counted when it was last asked */
@@ -116,7 +118,7 @@ struct memory_slot {
 /* A followed thread; only it writes here. */
 struct memory_thread {
 	struct memory_slot slots[MEMORY_SLOTS];
-	u64 minor, major; /* faults that the task had counted when it left the processor */
+	u64 minor, major; /* faults of the task that its sums have */
 	u64 call_since, call_off; /* begin of the call about memory, 0: it is not timed; and its time off the processor by then */
 	u64 mmap_since, spin_since, spin_lock;
 	u64 stacks_from; /* the next stack of a new place is allowed from this time on */
@@ -247,6 +249,8 @@ static __always_inline void collect(struct memory_thread *m, struct memory_now *
 		sums->minor += now->minor;
 		sums->major += now->major;
 		now->minor = now->major = 0;
+		m->minor = now->minor_before;
+		m->major = now->major_before;
 		for (u32 i = 0; i < KINDS; i++) {
 			sums->kinds[i] += now->kinds[i];
 			now->kinds[i] = 0;
@@ -371,8 +375,9 @@ static __always_inline bool in_interrupt(void *ctx, struct task_struct *task)
 }
 
 /* Another thread has the processor, or one that nothing was known of. */
-static __always_inline void begin_anew(struct memory_now *now, struct memory_thread *m)
+static __always_inline void begin_anew(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
 {
+	now->task = (u64)task;
 	now->allocated = now->freed = now->zeroed = now->zeroed_huge = 0;
 	now->minor = now->major = now->ip = now->seen = 0;
 	for (u32 i = 0; i < KINDS; i++)
@@ -389,6 +394,16 @@ static __always_inline struct memory_thread *known_memory_of(struct task_struct 
 	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
 }
 
+/* The numbers become the thread's if they are not: its switch was not seen. */
+static __always_inline void make_own(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
+{
+	if (!unlikely(now->task != (u64)task))
+		return;
+	if (now->allocated | now->freed)
+		count_memory(MEMORY_LOST, 1);
+	begin_anew(now, task, m);
+}
+
 /* The same of the current thread; it is made if it is followed and has none yet. */
 static __always_inline struct memory_thread *memory_of(struct task_struct *task, struct memory_now *now)
 {
@@ -397,8 +412,12 @@ static __always_inline struct memory_thread *memory_of(struct task_struct *task,
 	if (!task->bpf_storage)
 		return NULL;
 	m = bpf_task_storage_get(&memory_threads, task, 0, 0);
-	if (m || !thread_of(task) || (task->flags & PF_KTHREAD))
+	if (m) {
+		make_own(now, task, m);
 		return m;
+	}
+	if (!thread_of(task) || (task->flags & PF_KTHREAD))
+		return NULL;
 	m = bpf_task_storage_get(&memory_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!m) {
 		count_memory(MEMORY_LOST, 1);
@@ -407,7 +426,7 @@ static __always_inline struct memory_thread *memory_of(struct task_struct *task,
 	m->minor = task->min_flt;
 	m->major = task->maj_flt;
 	m->to_stack = MEMORY_STACK_EVERY;
-	begin_anew(now, m);
+	begin_anew(now, task, m);
 	return m;
 }
 
