@@ -21,9 +21,10 @@ export function whatif(app) {
     return page;
   }
   const { lock, recorded_per_s: rate, reproduced, notes } = remedies.answer;
-  page.append(el("p", {}, el("b", { class: "mono" }, lock.name), ` A ${lock.kind} lock taken by ${lock.threads} threads: ${duration(lock.think_ns)} of work and a hold of ${duration(lock.hold_ns)} per acquisition. `,
+  page.append(el("p", {}, el("b", { class: "mono" }, lock.name), ` ${lock.kind}, taken by ${lock.threads} threads: ${duration(lock.think_ns)} of work and a hold of ${duration(lock.hold_ns)} per acquisition. `,
     `${lock.useful_threads.toFixed(1)} threads keep it taken; more only wait.`),
-  el("p", { class: "quiet" }, [rate ? `${perSecond(rate)} units/s were recorded; simulated as it is, ${reproduced.likely.toFixed(2)} times that. ` : "", notes.join(" ")]));
+  rate ? el("p", { class: "quiet" }, `${perSecond(rate)} units/s were recorded; simulated as it is, ${reproduced.likely.toFixed(2)} times that.`) : "",
+  el("ul", { class: "notes" }, notes.map((note) => el("li", {}, note))));
   page.append(location.protocol.startsWith("http") ? knobs(app) : el("p", { class: "quiet" }, "Served by dwell view, this page lets you choose a lock and move threads, batches, kinds and shards."));
   page.append(el("section", {}, el("h2", {}, "The usual remedies, the best first"), table(COLUMNS, remedies.answer.rows, { id: "remedies" }),
     el("p", { class: "quiet" }, "Simulated; in brackets the bounds of nine in ten runs.")));
