@@ -11,7 +11,8 @@ c_consts! { emit_consts:
     pub const RECORD_RUNNING: u32 = 1;
     /// [`WaitRecord`].
     pub const RECORD_WAIT: u32 = 2;
-    /// [`StackRecord`] with the user stack of the wait of `tid` that has the number `seq`.
+    /// [`StackRecord`] with the user stack of the waits of `tid` that have the numbers `peer` to `seq`; of the coming wait
+    /// `seq` if `peer` is 0.
     pub const RECORD_WAIT_STACK: u32 = 3;
     /// [`StackRecord`] of a waker; `seq` and `peer` name the wait it ends.
     pub const RECORD_WAKER: u32 = 4;
@@ -125,7 +126,7 @@ c_consts! { emit_consts:
     /// Waits that were long enough to be kept one by one, but of which there were too many.
     pub const COUNTER_PASSED_OVER: u32 = 39;
     /// Number of counters.
-    pub const COUNTERS: u32 = 48;
+    pub const COUNTERS: u32 = 40;
 }
 
 c_struct! {
@@ -146,7 +147,7 @@ c_struct! {
         pub tgid: u32,
         /// Number of the wait (of `peer` for a waker).
         pub seq: u32,
-        /// For a waker: the thread it wakes.
+        /// For a waker: the thread it wakes. `RECORD_WAIT_STACK`: number of the first wait.
         pub peer: u32,
         /// Bytes of raw stack after the pcs.
         pub raw_len: u32,

@@ -1,9 +1,10 @@
 //! What a machine allows, asked of the machine itself.
 use crate::functions;
 use crate::kernel_marks::KernelMarks;
+use crate::machine::{self, AfterWaits};
 use crate::options::{Options, Target};
 use crate::programs::Clock;
-use crate::{machine, perf, recorder};
+use crate::{perf, recorder};
 use std::path::Path;
 
 /// How a check came out.
@@ -96,14 +97,15 @@ pub fn examine() -> Vec<Check> {
         },
         "sysctl kernel.kptr_restrict=0, or run as root",
     ));
-    let switched = machine::has_switched();
+    let after = AfterWaits::of_kernel();
     checks.push(check(
         "stacks after waits",
-        or(switched, Verdict::Reduced),
-        if switched {
-            "by sched_exit_tp"
-        } else {
-            "missing: waits' stacks are taken before the wait, which costs more; a wait that is much longer than usual shows the stack its site had last"
+        or(after.any(), Verdict::Reduced),
+        match (after.switches, after.task_work) {
+            (true, true) => "by sched_exit_tp or by task_work, whichever is cheaper",
+            (true, false) => "by sched_exit_tp",
+            (false, true) => "by task_work",
+            (false, false) => "missing: waits' stacks are taken before the wait, which costs more; a wait that is much longer than usual shows the stack its site had last",
         },
         "Linux 6.15 or newer tells when a thread runs again, so that its stack can be taken then",
     ));

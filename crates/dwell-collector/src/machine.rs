@@ -135,14 +135,41 @@ pub fn names() -> [String; 3] {
     ]
 }
 
-/// True when the kernel tells eBPF programs that a thread runs again after a switch (Linux 6.15).
-/// `DWELL_STACKS_BEFORE=1` says no: to try what an older kernel would do.
-pub fn has_switched() -> bool {
-    // Names are NUL-terminated strings in the BTF blob of a few MiB.
-    const TRACEPOINT: &[u8] = b"\0btf_trace_sched_exit_tp\0";
-    std::env::var_os("DWELL_STACKS_BEFORE").is_none()
-        && std::fs::read("/sys/kernel/btf/vmlinux")
-            .is_ok_and(|btf| memchr::memmem::find(&btf, TRACEPOINT).is_some())
+/// Switches of all processors since the machine started; 0: not known.
+pub fn switches() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let switches = stat.lines().find_map(|line| line.strip_prefix("ctxt "));
+    switches.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// How the kernel lets eBPF programs take the user stack of a wait that has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AfterWaits {
+    /// It tells that a thread runs again after a switch (Linux 6.15).
+    pub switches: bool,
+    /// It gives a thread work to do on its way back to user space (Linux 6.18).
+    pub task_work: bool,
+}
+
+impl AfterWaits {
+    /// What the running kernel has. `DWELL_STACKS_BEFORE=1` says neither: to try what an older one would do.
+    pub fn of_kernel() -> Self {
+        // Names are NUL-terminated strings in the BTF blob of a few MiB.
+        let btf = match std::env::var_os("DWELL_STACKS_BEFORE") {
+            None => std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default(),
+            Some(_) => Vec::new(),
+        };
+        let has = |name: &[u8]| memchr::memmem::find(&btf, name).is_some();
+        AfterWaits {
+            switches: has(b"\0btf_trace_sched_exit_tp\0"),
+            task_work: has(b"\0bpf_task_work_schedule_resume_impl\0"),
+        }
+    }
+
+    /// Either way.
+    pub fn any(self) -> bool {
+        self.switches || self.task_work
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! What to record and how, and what follows from that.
-use crate::machine;
+use crate::machine::{self, AfterWaits};
 use crate::programs::Clock;
 use dwell_abi::events::Config;
 use dwell_recording::FORMAT_VERSION;
@@ -76,7 +76,7 @@ pub(crate) fn config(options: &Options) -> Config {
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),
-        stacks_after: u8::from(machine::has_switched()),
+        stacks_after: u8::from(AfterWaits::of_kernel().any()),
         pad: [0; 2],
     }
 }

@@ -32,6 +32,8 @@ pub struct Wanted {
     pub kernel_locks: bool,
     /// The ledger of memory.
     pub memory: bool,
+    /// What [`Programs::tell_of_switches`] attaches.
+    pub switches: bool,
 }
 
 /// The programs in the kernel. Dropping it takes everything back.
@@ -39,11 +41,10 @@ pub struct Programs {
     // Fields drop in this order: links before the object whose programs they hold.
     iterator: Link,
     links: Vec<Link>,
+    on_switched: Option<Link>,
     own_clock: Option<OwnClock>,
     object: Object,
     unwind_maps: UnwindMaps,
-    /// Stacks of waits are taken after them.
-    stacks_after: bool,
 }
 
 fn quiet(_level: PrintLevel, _text: String) {}
@@ -86,8 +87,7 @@ impl Programs {
             leave_out(&mut open, &crate::memory::PROGRAMS);
             leave_out_maps(&mut open, &crate::memory::MAPS)?;
         }
-        let stacks_after = config.stacks_after != 0;
-        if !stacks_after {
+        if !wanted.switches {
             leave_out(&mut open, &["on_switched"]);
         }
         let object = open.load().map_err(CollectError::load)?;
@@ -97,10 +97,10 @@ impl Programs {
         Ok(Programs {
             iterator,
             links: Vec::new(),
+            on_switched: None,
             own_clock: None,
             unwind_maps: UnwindMaps::of(&object, chunk)?,
             object,
-            stacks_after,
         })
     }
 
@@ -108,9 +108,6 @@ impl Programs {
     pub fn attach(&mut self, clock: Clock, period_ns: u64) -> Result<(), CollectError> {
         for name in ["on_exec", "on_rename", "on_waking", "on_switch", "on_fork"] {
             self.attach_tracepoint(name)?;
-        }
-        if self.stacks_after {
-            self.attach_tracepoint("on_switched")?;
         }
         match clock {
             Clock::Tick => self.attach_tracepoint("on_tick")?,
@@ -165,6 +162,26 @@ impl Programs {
         Ok(())
     }
 
+    /// Whether the stacks of waits that have ended are taken at the end of a switch rather than by the threads on their
+    /// way back to user space. Those that are owed the other way come in that way.
+    pub fn tell_of_switches(&mut self, tell: bool) -> Result<(), CollectError> {
+        if tell && self.on_switched.is_none() {
+            let link = program(&self.object, "on_switched")?.attach();
+            self.on_switched = Some(link.map_err(CollectError::attach)?);
+        }
+        self.map("data.switches")?
+            .update(
+                &0u32.to_ne_bytes(),
+                &u32::from(tell).to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(CollectError::map)?;
+        if !tell {
+            self.on_switched = None;
+        }
+        Ok(())
+    }
+
     /// Keeps our own clock from locking to anything. Call it often.
     pub fn change_clock(&mut self) -> Result<(), CollectError> {
         self.own_clock.as_mut().map_or(Ok(()), OwnClock::change)
@@ -173,6 +190,7 @@ impl Programs {
     /// Stops everything but keeps the maps readable.
     pub fn detach(&mut self) {
         self.links.clear();
+        self.on_switched = None;
         self.own_clock = None;
     }
 

@@ -3,7 +3,7 @@ use crate::error::CollectError;
 use crate::finished::{Unnamed, unnamed};
 use crate::kernel_marks::KernelMarks;
 use crate::launch::Launched;
-use crate::machine;
+use crate::machine::{self, AfterWaits};
 use crate::memory::{LOOK_EVERY, Memory};
 use crate::options::{Options, Target, config, first_meta, running_weight_ns};
 use crate::perf::MapEvents;
@@ -22,11 +22,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+mod after_waits;
 mod attach;
 mod ending;
 mod inbox;
 mod output;
 
+use after_waits::Way;
 use inbox::{EarlyMaps, open_ring};
 
 /// How often the ring is read.
@@ -75,6 +77,7 @@ pub struct Recorder {
     segments: u64,
     priorities: Priorities,
     memory: Option<Memory>,
+    way: Way,
     cpu_at_start: u64,
 }
 
@@ -87,6 +90,7 @@ pub(crate) fn load(options: &Options) -> Result<Programs, CollectError> {
         Wanted {
             kernel_locks: options.kernel_locks,
             memory: options.memory,
+            switches: AfterWaits::of_kernel().switches,
         },
     )
 }
@@ -142,6 +146,7 @@ impl Recorder {
             segments: 0,
             priorities: Priorities::default(),
             memory: None,
+            way: Way::new(AfterWaits::of_kernel()),
             cpu_at_start: 0,
         };
         recorder.adopt()?;
@@ -167,6 +172,7 @@ impl Recorder {
     pub fn step(&mut self) -> Result<Step, CollectError> {
         self.wait()?;
         self.programs.change_clock()?;
+        self.choose_way()?;
         if let Some(memory) = &mut self.memory {
             memory.look(&self.programs)?;
         }

@@ -58,6 +58,8 @@ pub struct State {
     pub copied_stacks: u64,
     /// Things that were lost on this side, by name.
     pub losses: Losses,
+    /// User stacks that waits have owed.
+    pub owed_stacks: u64,
 }
 
 /// What was lost on the way from records to rows.
@@ -94,6 +96,7 @@ impl State {
             memory_stacks: PlaceStacks::default(),
             copied_stacks: 0,
             losses: Losses::default(),
+            owed_stacks: 0,
         }
     }
 

@@ -167,8 +167,8 @@ pub struct Thread {
     pub row: ThreadRow,
     /// The last report of it.
     pub last: Option<Box<ThreadRecord>>,
-    /// The last wait, while its stack is owed.
-    pub owed: Option<OwedWait>,
+    /// The waits whose stack is owed, oldest first: the thread has not left the system call that they are in.
+    pub owed: Vec<OwedWait>,
     /// Stacks taken before their wait.
     pub early: EarlyStacks,
     /// The last stack of each of its sites.
@@ -257,7 +257,7 @@ impl Threads {
         self.threads.push(Thread {
             row: ThreadRow { thread: id, ..row },
             last: None,
-            owed: None,
+            owed: Vec::new(),
             early: EarlyStacks::default(),
             at_site: HashMap::new(),
             waker: Waker::default(),

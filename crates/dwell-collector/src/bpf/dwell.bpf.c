@@ -4,7 +4,7 @@
  * time, on and off the processor.
  *
  * - sched_switch keeps the sums. A wait that covers one of the thread's cuts owes a stack, which is
- *   taken in the thread's own context on its way back to user space: it still is where it waited.
+ *   taken in the thread's own context before it runs user code again: its stack still is as it was.
  * - sched_waking notes when a wait ends and who ended it.
  * - a clock (the scheduler's tick or a perf event) takes the stacks of running threads.
  * - a task iterator adopts threads that exist already and reports those that never switch.
@@ -342,8 +342,8 @@ int BPF_PROG(on_switched)
 	*owes = 0;
 	task = bpf_get_current_task_btf();
 	t = thread_of(task);
-	if (t)
-		take_wait_stack(NULL, t, task, SCRATCH_TASK);
+	if (t) /* also for those that it owes since before this program was attached */
+		take_wait_stack(NULL, t, task, t->owes ? t->owes : t->wait, SCRATCH_TASK);
 	return 0;
 }
 
@@ -410,7 +410,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 	/* Its way to its first instruction does not pass on_switched; its memory is its parent's, or like it. */
 	if (!(child->flags & PF_KTHREAD)) {
 		t->marks |= MARK_STACK_TAKEN;
-		take_wait_stack(NULL, t, child, SCRATCH_TASK);
+		take_wait_stack(NULL, t, child, 0, SCRATCH_TASK);
 	}
 	return 0;
 }

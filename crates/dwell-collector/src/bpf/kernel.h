@@ -149,6 +149,9 @@ struct perf_event {
 	struct hw_perf_event hw;
 };
 struct linux_binprm;
+struct bpf_map { /* with a member: a declaration alone is no match for the kernel's */
+	u32 id;
+};
 struct bpf_iter_meta {
 	u64 session_id;
 };

@@ -86,6 +86,8 @@ struct thread {
 	struct ended last;
 	struct site sites[SITE_SLOTS];
 	u64 stolen; /* on a processor, which the host or interrupts had: of the sums, but seldom written */
+	u32 owes; /* the first of the waits whose user stack it will take on its way back to user space; 0: none */
+	u32 pad;
 };
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
 _Static_assert(__builtin_offsetof(struct thread, last) % 64 == 56, "begins a cache line");
@@ -151,6 +153,11 @@ struct {
 	__type(value, struct kept);
 } kept SEC(".maps");
 
+/* The user stack of a wait that has ended is taken in one of two ways: at the end of the switch to its thread, of which
+ * every switch of the machine has a part, or by work that the thread does on its way back to user space, which takes an
+ * interrupt. User space says which of them is cheaper at the time: whether on_switched is attached. */
+u32 switches_are_told SEC(".data.switches");
+
 /* Not 0 from the switch to a thread that owes a stack until it runs. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -158,6 +165,21 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } owing SEC(".maps");
+
+/* Known to the kernel by its name. */
+struct bpf_task_work {
+	u64 opaque;
+} __attribute__((aligned(8)));
+struct owed {
+	struct bpf_task_work work;
+};
+#define OWED_SLOTS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, OWED_SLOTS);
+	__type(key, u32);
+	__type(value, struct owed);
+} owed_works SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -171,5 +193,5 @@ static __always_inline void count(u32 index, u64 n)
 	u64 *c = bpf_map_lookup_elem(&counters, &index);
 
 	if (c)
-		*c += n;
+		__sync_fetch_and_add(c, n); /* a thread's own context can be preempted, and moved */
 }

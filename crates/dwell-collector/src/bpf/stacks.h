@@ -213,21 +213,10 @@ static __always_inline bool is_signalled(struct task_struct *task)
 	return pending & ~task->blocked.sig[0];
 }
 
-/* The thread owes its user stack for the wait that ends: it is taken as soon as its memory can be read. */
-static __always_inline bool owe_stack(struct thread *t, struct task_struct *task)
-{
-	u32 zero = 0;
-	u64 *owes = bpf_map_lookup_elem(&owing, &zero);
-
-	if (!config.stacks_after || (task->flags & PF_KTHREAD) || (t->marks & MARK_STACK_TAKEN) || !owes)
-		return false;
-	*owes = 1;
-	return true;
-}
-
-/* Takes the stack of a wait: of one that has just ended and that `task` still stands in, or of one to come; that with
- * `ctx`, and its kernel part. */
-static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct task_struct *task, u32 level)
+/* Takes the stack of the waits from number `first` to the last one, whose system call `task` has not left, or, where that
+ * is 0, of one to come; that with `ctx`, and its kernel part. */
+static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct task_struct *task, u32 first,
+					    u32 level)
 {
 	struct scratch *s = take_scratch(level);
 	struct StackRecord *r;
@@ -236,12 +225,71 @@ static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct 
 		return;
 	r = begin_stack(s, RECORD_WAIT_STACK, task);
 	r->seq = t->wait;
+	r->peer = first;
 	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	if (ctx)
 		r->n_kernel = kernel_stack(ctx, s);
 	user_stack(s, r, task, r->n_kernel);
 	send_stack(s, r);
 	give_scratch(s);
+}
+
+/* Since Linux 6.18: has a thread call a function on its way back to user space. */
+extern int bpf_task_work_schedule_resume_impl(struct task_struct *task, struct bpf_task_work *work, void *map,
+					      int (*call)(struct bpf_map *, void *, void *), void *prog) __ksym __weak;
+
+/* The thread goes back to user space: since it waited its stack has not changed, and its memory can be read. */
+static int on_return(struct bpf_map *map, void *key, void *value)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *t = thread_of(task);
+	u32 first;
+
+	if (!t)
+		return 0;
+	first = __sync_lock_test_and_set(&t->owes, 0);
+	if (first)
+		take_wait_stack(NULL, t, task, first, SCRATCH_TASK);
+	return 0;
+}
+
+#define SLOT_TRIES 4
+
+static __always_inline bool owe_by_work(struct thread *t, struct task_struct *task)
+{
+	struct owed *slot;
+	u32 key;
+
+	if (!bpf_ksym_exists(bpf_task_work_schedule_resume_impl))
+		return false;
+	if (t->owes)
+		return true;
+	t->owes = t->wait;
+	for (u32 i = 0; i < SLOT_TRIES; i++) {
+		key = (task->pid * SLOT_TRIES + i) & (OWED_SLOTS - 1);
+		slot = bpf_map_lookup_elem(&owed_works, &key);
+		if (slot && !bpf_task_work_schedule_resume_impl(task, &slot->work, &owed_works, on_return, NULL))
+			return true;
+	}
+	t->owes = 0;
+	count(COUNTER_NO_SCRATCH, 1);
+	return false;
+}
+
+/* The thread owes its user stack for the wait that ends: it is taken as soon as its memory can be read. */
+static __always_inline bool owe_stack(struct thread *t, struct task_struct *task)
+{
+	u32 zero = 0;
+	u64 *owes;
+
+	if (!config.stacks_after || (task->flags & PF_KTHREAD) || (t->marks & MARK_STACK_TAKEN))
+		return false;
+	if (!switches_are_told)
+		return owe_by_work(t, task);
+	owes = bpf_map_lookup_elem(&owing, &zero);
+	if (owes)
+		*owes = 1;
+	return owes;
 }
 
 /* Stacks that are taken when a thread goes to wait. Where the kernel does not tell that a thread runs again, that is
@@ -274,7 +322,7 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 	if (!unlikely((t->marks & WAIT_FIRST) || (t->next_cut - now) * site->count <= reach))
 		return;
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
-	take_wait_stack(ctx, t, task, SCRATCH_SWITCH);
+	take_wait_stack(ctx, t, task, 0, SCRATCH_SWITCH);
 }
 
 /* The name of a waker that was noted in passing; none if it is gone. */

@@ -47,6 +47,7 @@ impl Recorder {
             .publish(self.programs.unwind_maps(), &self.state.modules)?;
         self.programs
             .attach(self.options.clock, self.options.period_ns)?;
+        self.begin_way()?;
         if self.options.kernel_locks {
             kernel_locks::attach(&mut self.programs)?;
         }

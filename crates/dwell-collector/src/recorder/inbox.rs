@@ -117,7 +117,7 @@ impl Recorder {
         let threads = &self.state.threads;
         let owes = |tid| {
             let thread = threads.id_of(tid).map(|id| threads.get(id));
-            thread.is_some_and(|thread| thread.owed.is_some())
+            thread.is_some_and(|thread| !thread.owed.is_empty())
         };
         record.time() > self.end_ns
             && !matches!(record, Record::Stack(head, _)

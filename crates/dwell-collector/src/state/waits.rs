@@ -87,8 +87,9 @@ impl State {
         let kernel = self.kernel_part(view, trail.kernel());
         let waker = self.waker_of(thread, &record);
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
-            self.flush_owed(thread, StackEnd::NotTaken);
-            self.threads.get_mut(thread).owed = Some(OwedWait {
+            self.owed_stacks += 1;
+            let owed = &mut self.threads.get_mut(thread).owed;
+            owed.push(OwedWait {
                 record,
                 kernel,
                 waker,
@@ -119,42 +120,52 @@ impl State {
         }
     }
 
-    /// The user stack that a wait owes, or one that is taken before a wait.
+    /// The user stack that waits owe, or one that is taken before a wait.
     pub(super) fn wait_stack(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.tid) else {
             self.losses.orphans += 1;
             return;
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
-        let kernel = self.kernel_part(View::BelowSwitching, trail.kernel());
         let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
         let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
-        let state = self.threads.get_mut(thread);
-        let Some(wait) = state.owed.take_if(|w| w.record.wait == head.seq) else {
+        if head.peer == 0 {
+            let kernel = self.kernel_part(View::BelowSwitching, trail.kernel());
             let site = (leaf.unwrap_or(0), head.sp);
             let stack = EarlyStack { user: part, kernel };
+            let state = self.threads.get_mut(thread);
             state.early.take(head.seq, site, stack);
             return;
-        };
-        // What waited inside an exec is another program by now, unless the exec failed.
-        let gone = wait.kernel.in_exec
-            && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
-        let part = if gone {
-            UserPart::none(StackEnd::NoUser)
-        } else {
-            part
-        };
-        let stack = self.join(&part, &wait.kernel);
-        let record = &wait.record;
-        self.finish_wait(thread, record, Some(stack), &wait.waker);
+        }
+        for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
+            // What waited inside an exec is another program by now, unless the exec failed.
+            let gone = wait.kernel.in_exec
+                && (leaf != Some(wait.record.ip) || head.end == StackEnd::NoUser as u8);
+            if wait.record.wait < head.peer {
+                self.finish_without(thread, &wait, StackEnd::NotTaken);
+            } else if gone {
+                self.finish_owed(thread, &wait, &UserPart::none(StackEnd::NoUser));
+            } else {
+                self.finish_owed(thread, &wait, &part);
+            }
+        }
     }
 
-    /// The user stack of the last wait will not come any more, for the reason `end`. Its kernel part is known.
+    fn finish_owed(&mut self, thread: u32, wait: &OwedWait, user: &UserPart) {
+        let stack = self.join(user, &wait.kernel);
+        self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+    }
+
+    /// The user stack of a wait will not come any more, for the reason `end`. Its kernel part is known.
+    fn finish_without(&mut self, thread: u32, wait: &OwedWait, end: StackEnd) {
+        self.losses.stacks_missing += 1;
+        self.finish_owed(thread, wait, &UserPart::none(end));
+    }
+
+    /// The user stacks of a thread's last waits will not come any more, for the reason `end`.
     pub(super) fn flush_owed(&mut self, thread: u32, end: StackEnd) {
-        if let Some(wait) = self.threads.get_mut(thread).owed.take() {
-            self.losses.stacks_missing += 1;
-            let stack = self.join(&UserPart::none(end), &wait.kernel);
-            self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
+        for wait in std::mem::take(&mut self.threads.get_mut(thread).owed) {
+            self.finish_without(thread, &wait, end);
         }
     }
 
