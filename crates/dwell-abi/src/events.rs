@@ -111,7 +111,7 @@ c_consts! { emit_consts:
     pub const COUNTER_PRODUCED: u32 = 0;
     /// Records that did not fit the ring, by kind (index = 16 + kind).
     pub const COUNTER_LOST: u32 = 16;
-    /// Samples not taken since all scratch buffers of the processor were in use.
+    /// Samples not taken since all scratch buffers of the processor, or all places for works of threads, were in use.
     pub const COUNTER_NO_SCRATCH: u32 = 32;
     /// Threads that could not be followed since the kernel had no memory for their state.
     pub const COUNTER_NO_STORAGE: u32 = 34;
