@@ -149,7 +149,7 @@ static __always_inline void end_call_about_memory(struct memory_thread *m, struc
 /* Whether there is anything to take over. */
 static __always_inline bool is_pending(const struct memory_now *now)
 {
-	return now->allocated | now->freed | now->seen | now->ip;
+	return now->allocated | now->seen | now->ip | freed_since(now);
 }
 
 SEC("tp_btf/sys_enter")
