@@ -20,6 +20,7 @@ static __always_inline void leave_processor(struct memory_thread *m, struct memo
 		arrive(m, prev, nr, regs->ip, regs->sp);
 	collect(m, now, prev);
 	m->fault = now->seen;
+	m->in_call = now->in_call;
 }
 
 SEC("tp_btf/sched_switch")

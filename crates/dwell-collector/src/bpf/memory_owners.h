@@ -62,7 +62,7 @@ static __always_inline struct memory_thread *owner_of(struct memory_now *now, u6
 	if (!(gfp & GFP_MOVABLE) || (now->seen & FAULT_FILE) || now->interrupted)
 		return NULL;
 	m = known_memory_of(bpf_get_current_task_btf());
-	return m && ((now->seen & FAULT_BEGUN) || m->in_call) ? m : NULL;
+	return m && ((now->seen & FAULT_BEGUN) || now->in_call) ? m : NULL;
 }
 
 static __always_inline void note_owner(struct memory_now *now, u64 page, u64 order, u64 gfp)

@@ -59,6 +59,9 @@ enum {
 	KINDS,
 };
 
+#define IN_CALL 1
+#define IN_TIMED_CALL 2
+
 /* What the thread on a processor has done since its last event. */
 struct memory_now {
 	u64 task; /* that thread */
@@ -71,6 +74,7 @@ struct memory_now {
 	u64 ip, sp; /* its last event was a fault there; ip 0: it was another */
 	u32 quick; /* faults there until a stack is taken */
 	u32 interrupted; /* an interrupt's work is being done */
+	u32 in_call; /* IN_CALL or IN_TIMED_CALL, while it is in a call about memory */
 	u64 minor, major, kinds[KINDS];
 };
 struct {
@@ -91,7 +95,7 @@ static __always_inline struct memory_now *memory_now(void)
 struct memory_sums {
 	u64 minor, major; /* faults, as the task counts them */
 	u64 kinds[KINDS];
-	u64 calls; /* system calls about memory that returned */
+	u64 calls; /* system calls about memory */
 	u64 timed, timed_ns; /* how many of them were timed, and their time on a processor */
 	u64 allocated, freed; /* pages of 4 KiB */
 	u64 zeroed, zeroed_huge; /* of those allocated, cleared as small ones and as huge ones */
@@ -130,7 +134,7 @@ struct memory_thread {
 	u32 fault; /* FAULT_*, while it is off the processor */
 	u32 to_stack; /* events until a stack is taken */
 	u32 to_time; /* calls until one is timed */
-	u32 in_call; /* one about memory */
+	u32 in_call; /* as in memory_now, while it is off the processor */
 	u32 turn; /* which of two slots is given away next */
 };
 
@@ -408,7 +412,7 @@ static __always_inline bool in_interrupt(void *ctx, struct task_struct *task)
 static __always_inline void begin_anew(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
 {
 	now->task = (u64)task;
-	now->interrupted = 0;
+	now->interrupted = now->in_call = 0;
 	now->allocated = now->zeroed = now->zeroed_huge = 0;
 	now->freed_before += freed_since(now);
 	now->minor = now->major = now->ip = now->seen = 0;
@@ -419,6 +423,7 @@ static __always_inline void begin_anew(struct memory_now *now, struct task_struc
 	now->minor_before = m->minor;
 	now->major_before = m->major;
 	now->seen = m->fault;
+	now->in_call = m->in_call;
 }
 
 static __always_inline struct memory_thread *known_memory_of(struct task_struct *task)
