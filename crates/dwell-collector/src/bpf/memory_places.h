@@ -431,12 +431,13 @@ static __always_inline struct memory_thread *known_memory_of(struct task_struct 
 	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
 }
 
-/* The numbers become the thread's if they are not: its switch was not seen. */
+/* The numbers become the thread's if they are not: its switch was not seen. Pages that were freed are those of a thread that no
+ * program may see; some are its own if it had left in the midst of a call. */
 static __always_inline void make_own(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
 {
 	if (!unlikely(now->task != (u64)task))
 		return;
-	if (now->allocated | freed_since(now))
+	if (now->allocated || (m->in_call && freed_since(now)))
 		count_memory(MEMORY_LOST, 1);
 	find_freed_count(now, task);
 	begin_anew(now, task, m);
