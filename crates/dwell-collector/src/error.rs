@@ -21,6 +21,11 @@ pub enum CollectError {
     /// A sweep over the threads failed.
     #[error("the threads of the system could not be listed: {0}")]
     Sweep(io::Error),
+    /// The kernel's types do not say where it counts freed pages.
+    #[error(
+        "the kernel's types (/sys/kernel/btf/vmlinux) do not tell of its variables, so there is no ledger of memory here\n  remedy: record without --memory"
+    )]
+    FreedCounts,
     /// A system call failed.
     #[error("{what}: {error}{remedy}")]
     System {

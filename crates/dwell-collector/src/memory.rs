@@ -12,6 +12,7 @@ use libbpf_rs::{MapCore, MapFlags};
 use std::time::{Duration, Instant};
 
 mod calibration;
+mod freed_counts;
 mod kernel_threads;
 mod machine_pages;
 
@@ -19,7 +20,7 @@ pub use kernel_threads::KernelThreads;
 use machine_pages::MachinePages;
 
 /// The programs at tracepoints; loaded only when they are wanted.
-pub const PROGRAMS: [&str; 21] = [
+pub const PROGRAMS: [&str; 20] = [
     "on_memory_switch",
     "on_memory_exit",
     "on_fault_user",
@@ -27,7 +28,6 @@ pub const PROGRAMS: [&str; 21] = [
     "on_filemap_fault",
     "on_filemap_map",
     "on_page_alloc",
-    "on_page_free",
     "on_softirq_begin",
     "on_softirq_end",
     "on_sys_enter",
@@ -78,6 +78,11 @@ impl Memory {
     /// Measures the machine and lets the kernel tell of memory from now on.
     pub fn begin(programs: &mut Programs) -> Result<Memory, CollectError> {
         let cleared = calibration::clear_ns();
+        let distance = freed_counts::distance_from_queue().ok_or(CollectError::FreedCounts)?;
+        programs
+            .map("data.memory_freed")?
+            .update(&0u32.to_ne_bytes(), &distance.to_ne_bytes(), MapFlags::ANY)
+            .map_err(CollectError::map)?;
         for name in PROGRAMS.iter().filter(|name| ![SWEEP, LOOK].contains(name)) {
             programs.attach_tracepoint(name)?;
         }

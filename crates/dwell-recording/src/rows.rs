@@ -437,7 +437,7 @@ pub struct MemoryPlaceRow {
     pub populated_faults: u64,
     /// No page was needed: one made writable, the shared page of zeroes.
     pub other_faults: u64,
-    /// System calls about memory that returned.
+    /// System calls about memory.
     pub calls: u64,
     /// Their time on a processor, by the clock.
     pub call_ns: u64,

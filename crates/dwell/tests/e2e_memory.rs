@@ -46,9 +46,11 @@ impl Zeropage {
                 "{row:?}"
             );
         }
-        for loss in ["memory_sums", "memory_stacks"] {
-            assert_eq!(self.tables.meta.losses[loss], 0, "{loss}");
-        }
+        let losses = &self.tables.meta.losses;
+        assert_eq!(losses["memory_stacks"], 0);
+        // A few times in a second a thread that no program may see can take the processor from the midst of a call: what
+        // was freed until the next event may be of either.
+        assert!(losses["memory_sums"] <= 10, "{losses:?}");
         let ledger = self.ledger();
         let running: u64 = self.tables.threads.iter().map(|t| t.running_ns).sum();
         assert_eq!(
@@ -234,7 +236,8 @@ fn time_mistakes(args: &[&str]) -> BTreeMap<String, String> {
         .copied()
         .unwrap_or(0);
     let (cached, uncached) = ledger.clearing_modelled_ns.expect("measured");
-    if clearing < cached / 2 || clearing > uncached * 2 {
+    // Five samples: with few, there may be none.
+    if clearing + 20 * MS < cached / 2 || clearing > uncached * 2 + 20 * MS {
         wrong.insert(
             "clearing".to_owned(),
             format!("{clearing}, modelled {cached} to {uncached}"),
@@ -250,6 +253,29 @@ fn the_cost_of_a_page_is_that_of_getrusage() {
         time_mistakes(&["map", "800000", "--processes", "2"])
     });
     wrong_every_time("dontneed", || time_mistakes(&["dontneed", "4000", "256"]));
+}
+
+/// In each way that a program gets pages and gives them back, few and many at a time.
+#[test]
+#[ignore = "needs root"]
+fn the_cost_of_a_page_is_that_of_getrusage_in_every_way() {
+    for (way, rounds, pages) in [
+        ("map", "10000", "32"),
+        ("map", "1500", "512"),
+        ("populate", "200000", "1"),
+        ("populate", "1500", "512"),
+        ("dontneed", "400000", "1"),
+        ("dontneed", "40000", "16"),
+        ("free", "600000", "1"),
+        ("free", "40000", "256"),
+        ("huge", "8000", "1"),
+        ("huge", "2000", "4"),
+        ("malloc", "200000", "1"),
+        ("malloc", "3000", "256"),
+        ("file", "20000", "256"),
+    ] {
+        wrong_every_time(way, || time_mistakes(&[way, rounds, pages]));
+    }
 }
 
 #[test]
@@ -354,60 +380,6 @@ fn who_holds_memory_at_the_peak_is_known() {
     assert!(held <= 1024, "{held}");
 }
 
-/// Puts back what a file of the kernel's says.
-struct Setting {
-    path: &'static str,
-    before: String,
-}
-
-impl Setting {
-    fn set(path: &'static str, value: &str) -> Setting {
-        let before = fs::read_to_string(path).expect(path);
-        fs::write(path, value).expect(path);
-        Setting { path, before }
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        let _ = fs::write(self.path, self.before.trim_end());
-    }
-}
-
-/// A thread of the kernel joins a program's pages to huge ones.
-#[test]
-#[ignore = "needs root"]
-fn a_kernel_threads_cost_reaches_its_only_causer() {
-    const FOLDER: &str = "/sys/kernel/mm/transparent_hugepage/khugepaged";
-    if !std::path::Path::new(FOLDER).exists() {
-        return;
-    }
-    let _often = Setting::set(
-        "/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
-        "10",
-    );
-    let _many = Setting::set(
-        "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
-        "65536",
-    );
-    // Others on the machine are causers too.
-    wrong_every_time("collapse", || {
-        let found = zeropage(&["collapse", "3", "100"]);
-        let ledger = found.ledger();
-        let mut wrong = BTreeMap::new();
-        let thread = ledger.attributed.iter().find(|t| t.name == "khugepaged");
-        let thread = thread.expect("the kernel has it");
-        println!("{thread:?} of {:?}", found.tables.meta.memory);
-        if thread.cpu_ns < 20 * MS {
-            wrong.insert("works".to_owned(), format!("{thread:?}"));
-        }
-        if (thread.charged_ns as f64) < 0.9 * thread.cpu_ns as f64 {
-            wrong.insert("charged".to_owned(), format!("{thread:?}"));
-        }
-        wrong
-    });
-}
-
 /// Also when a switch between them goes unseen (the kernel shows a few in a second to no program), a thread's faults are
 /// its own.
 #[test]
@@ -457,34 +429,4 @@ os._exit(0)";
             "{counted}"
         );
     }
-}
-
-/// A program of the machine allocates and drops large buffers.
-#[test]
-#[ignore = "needs root"]
-fn large_buffers_of_a_script_are_told_by_its_stacks() {
-    if !installed("python3") {
-        return;
-    }
-    const SCRIPT: &str = "
-import resource
-before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for i in range(15):
-    buffer = bytearray(40 << 20)
-    for at in range(0, len(buffer), 4096): buffer[at] = 1
-    del buffer
-print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)";
-    let scratch = Scratch::new();
-    let recorded = record(&scratch, &["--memory", "--", "python3", "-c", SCRIPT]);
-    let said: u64 = recorded.stdout.trim().parse().expect("a number");
-    let places = &recorded.tables.memory_places;
-    let minor: u64 = places.iter().map(|p| p.minor_faults).sum();
-    println!("{minor} faults, {said} by the script's own word");
-    assert!(said > 15 * 10_000 && minor >= said && minor <= said + 20_000);
-    let unmapped: u64 = places
-        .iter()
-        .filter(|p| p.syscall == "munmap")
-        .map(|p| p.freed_pages)
-        .sum();
-    assert!(near(unmapped, 15 * 10_240, 0.05, 100), "{unmapped}");
 }

@@ -16,10 +16,11 @@ static __always_inline void leave_processor(struct memory_thread *m, struct memo
 	i32 nr = call_of(regs);
 
 	make_own(now, prev, m);
-	if ((now->allocated | now->freed) && (nr != NR_NONE || (prev->flags & PF_EXITING)))
+	if ((now->allocated | freed_since(now)) && (nr != NR_NONE || (prev->flags & PF_EXITING)))
 		arrive(m, prev, nr, regs->ip, regs->sp);
 	collect(m, now, prev);
 	m->fault = now->seen;
+	m->in_call = now->in_call;
 }
 
 SEC("tp_btf/sched_switch")
@@ -38,6 +39,7 @@ int BPF_PROG(on_memory_switch, bool preempt, struct task_struct *prev, struct ta
 		if (unlikely(prev_state & TASK_DEAD))
 			flush_all(m);
 	}
+	find_freed_count(now, prev);
 	begin_anew(now, next, known_memory_of(next));
 	return 0;
 }
@@ -73,9 +75,11 @@ int on_memory_sweep(struct bpf_iter__task *ctx)
 	if (task->on_cpu)
 		now = bpf_map_lookup_percpu_elem(&memory_nows, &zero, task->thread_info.cpu);
 	if (now) {
-		if (now->task != (u64)task)
+		if (now->task == (u64)task)
+			collect_pages(now, &slot_of(m)->sums);
+		else
 			begin_anew(now, task, m);
-		collect(m, now, task);
+		collect_faults(m, now, task);
 	}
 	flush_all(m);
 	return 0;

@@ -117,30 +117,24 @@ static __always_inline u64 time_off(struct task_struct *task)
 #define TIMED_FIRST 8
 #define TIMED_GAP 15 /* the largest, from 1 on */
 
-static __always_inline void begin_call_about_memory(struct memory_thread *m, struct task_struct *task, u64 timed)
+static __always_inline u32 begin_call_about_memory(struct memory_thread *m, struct task_struct *task, struct memory_sums *sums)
 {
-	m->in_call = 1;
 	m->call_since = 0;
-	if (timed >= TIMED_FIRST && m->to_time > 1) {
+	sums->calls++;
+	if (sums->timed >= TIMED_FIRST && m->to_time > 1) {
 		m->to_time--;
-		return;
+		return IN_CALL;
 	}
 	m->to_time = 1 + ((bpf_get_prandom_u32() & 0xffff) * TIMED_GAP >> 16);
 	m->call_off = time_off(task);
 	m->call_since = bpf_ktime_get_boot_ns();
+	return IN_TIMED_CALL;
 }
 
-static __always_inline void end_call_about_memory(struct memory_thread *m, struct task_struct *task, struct memory_sums *sums)
+static __always_inline void end_timed_call(struct memory_thread *m, struct task_struct *task, struct memory_sums *sums)
 {
-	u64 span, off;
+	u64 span = bpf_ktime_get_boot_ns() - m->call_since, off = time_off(task) - m->call_off;
 
-	if (m->in_call)
-		sums->calls++;
-	m->in_call = 0;
-	if (!m->call_since)
-		return;
-	span = bpf_ktime_get_boot_ns() - m->call_since;
-	off = time_off(task) - m->call_off;
 	m->call_since = 0;
 	sums->timed++;
 	sums->timed_ns += off < span ? span - off : 0;
@@ -149,7 +143,7 @@ static __always_inline void end_call_about_memory(struct memory_thread *m, struc
 /* Whether there is anything to take over. */
 static __always_inline bool is_pending(const struct memory_now *now)
 {
-	return now->allocated | now->freed | now->seen | now->ip;
+	return now->allocated | now->seen | now->ip | now->in_call | freed_since(now);
 }
 
 SEC("tp_btf/sys_enter")
@@ -168,33 +162,36 @@ int BPF_PROG(on_sys_enter, struct pt_regs *regs, long id)
 	if (!m)
 		return 0;
 	collect(m, now, task);
-	now->seen = 0;
+	now->seen = now->in_call = 0;
 	if (about)
-		begin_call_about_memory(m, task, arrive(m, task, nr, regs->ip, regs->sp)->timed);
+		now->in_call = begin_call_about_memory(m, task, arrive(m, task, nr, regs->ip, regs->sp));
 	return 0;
 }
 
 SEC("tp_btf/sys_exit")
 int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	struct memory_now *now = memory_now();
 	struct memory_sums *sums;
-	struct task_struct *task;
 	struct memory_thread *m;
 	i32 nr = call_of(regs);
 	bool about = is_about_memory(nr);
 
 	if (!now || (!about && !is_pending(now)))
 		return 0;
-	task = bpf_get_current_task_btf();
+	if (about && now->in_call == IN_CALL && now->task == (u64)task) {
+		now->in_call = 0; /* the thread is at the call's place still, so its next event takes over what the call did */
+		return 0;
+	}
 	m = memory_of(task, now);
 	if (!m)
 		return 0;
 	sums = arrive(m, task, nr, regs->ip, regs->sp);
 	collect(m, now, task);
-	now->seen = 0;
-	if (about)
-		end_call_about_memory(m, task, sums);
+	if (now->in_call == IN_TIMED_CALL && m->call_since)
+		end_timed_call(m, task, sums);
+	now->seen = now->in_call = 0;
 	return 0;
 }
 

@@ -2,7 +2,8 @@
 /*
  * Whose pages are in use: one page in 32 is followed from its allocation until it is freed, each for so many; of large ones
  * all. Which are, a hash of their address tells. User space has them counted from time to time: when a process holds more
- * than ever before, what each of its places holds is noted.
+ * than ever before, what each of its places holds is noted. That a page is free is only seen then, by its count of users;
+ * whose it is if it was allocated again, its allocation has told.
  */
 #pragma once
 #include "memory_places.h"
@@ -11,6 +12,15 @@
 #define OWNED_SHIFT 5
 #define OWNED_WEIGHT (1ull << OWNED_SHIFT)
 #define PEAK_STEP 64 /* a peak that is higher by less than one in so many is not noted anew */
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+typedef struct {
+	int counter;
+} atomic_t;
+struct page {
+	atomic_t _refcount;
+};
+#pragma clang attribute pop
 
 struct memory_owner {
 	struct memory_place place;
@@ -52,7 +62,7 @@ static __always_inline struct memory_thread *owner_of(struct memory_now *now, u6
 	if (!(gfp & GFP_MOVABLE) || (now->seen & FAULT_FILE) || now->interrupted)
 		return NULL;
 	m = known_memory_of(bpf_get_current_task_btf());
-	return m && ((now->seen & FAULT_BEGUN) || m->in_call) ? m : NULL;
+	return m && ((now->seen & FAULT_BEGUN) || now->in_call) ? m : NULL;
 }
 
 static __always_inline void note_owner(struct memory_now *now, u64 page, u64 order, u64 gfp)
@@ -61,8 +71,10 @@ static __always_inline void note_owner(struct memory_now *now, u64 page, u64 ord
 	u64 pages = 1ull << (order & 31);
 	struct memory_owner owner = {};
 
-	if (!m)
+	if (!m) {
+		bpf_map_delete_elem(&memory_owners, &page); /* it may have been another's */
 		return;
+	}
 	owner.place = slot_of(m)->place;
 	owner.pages = pages > OWNED_WEIGHT ? pages : OWNED_WEIGHT;
 	if (bpf_map_update_elem(&memory_owners, &page, &owner, BPF_ANY))
@@ -75,10 +87,23 @@ struct look {
 	u64 new_peaks;
 };
 
+static __always_inline bool is_free(u64 page)
+{
+	const struct page *of = (const struct page *)page;
+	int users = 1;
+
+	bpf_core_read(&users, sizeof(users), &of->_refcount.counter);
+	return !users;
+}
+
 static long look_at_page(struct bpf_map *map, u64 *page, struct memory_owner *owner, struct look *look)
 {
 	struct memory_held *held, none = {};
 
+	if (is_free(*page)) {
+		bpf_map_delete_elem(&memory_owners, page);
+		return 0;
+	}
 	held = bpf_map_lookup_elem(&memory_held, &owner->place.tgid);
 	if (!held) {
 		bpf_map_update_elem(&memory_held, &owner->place.tgid, &none, BPF_NOEXIST);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Pages that come and go: see memory_places.h. */
+/* Pages that come, and interrupts: see memory_places.h. */
 #pragma once
 #include "memory_places.h"
 
@@ -39,40 +39,29 @@ int on_page_alloc(struct raw_args *ctx)
 	return 0;
 }
 
-SEC("raw_tp/mm_page_free")
-int on_page_free(struct raw_args *ctx)
-{
-	struct memory_now *now = memory_now();
-	u64 page = ctx->args[0], order = ctx->args[1];
-
-	if (!now)
-		return 0;
-	if (unlikely(is_looked_at(page, order)))
-		bpf_map_delete_elem(&memory_owners, &page);
-	if (!now->interrupted)
-		now->freed += 1ull << (order & 31);
-	return 0;
-}
-
 /* The work of interrupts is not that of the thread that they happened to meet. */
-
-static __always_inline int interrupted(u32 is)
-{
-	struct memory_now *now = memory_now();
-
-	if (now)
-		now->interrupted = is;
-	return 0;
-}
 
 SEC("raw_tp/softirq_entry")
 int on_softirq_begin(void *ctx)
 {
-	return interrupted(1);
+	struct memory_now *now = memory_now();
+
+	if (!now)
+		return 0;
+	now->freed_interrupted = now->freed_before + freed_since(now);
+	now->interrupted = 1;
+	return 0;
 }
 
 SEC("raw_tp/softirq_exit")
 int on_softirq_end(void *ctx)
 {
-	return interrupted(0);
+	struct memory_now *now = memory_now();
+
+	/* Otherwise there was a switch, where all began anew. */
+	if (!now || !now->interrupted)
+		return 0;
+	now->freed_before += now->freed_before + freed_since(now) - now->freed_interrupted;
+	now->interrupted = 0;
+	return 0;
 }

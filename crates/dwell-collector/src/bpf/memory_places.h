@@ -18,6 +18,7 @@
  * begins anew. The task's counts tell which faults another has lost by that; its pages are lost, and counted as such.
  */
 #pragma once
+#include "memory_freed.h"
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct rw_semaphore {
@@ -58,15 +59,22 @@ enum {
 	KINDS,
 };
 
+#define IN_CALL 1
+#define IN_TIMED_CALL 2
+
 /* What the thread on a processor has done since its last event. */
 struct memory_now {
 	u64 task; /* that thread */
 	u64 seen; /* FAULT_* */
-	u64 allocated, freed, zeroed, zeroed_huge; /* pages */
+	u64 allocated, zeroed, zeroed_huge; /* pages */
+	u64 freed_at; /* where the processor's count of freed pages is; 0: not known yet */
+	u64 freed_before; /* that count when it was last asked */
+	u64 freed_interrupted; /* and when the interrupt began whose work is being done */
 	u64 minor_before, major_before; /* faults that the task had counted when it was last asked */
 	u64 ip, sp; /* its last event was a fault there; ip 0: it was another */
 	u32 quick; /* faults there until a stack is taken */
 	u32 interrupted; /* an interrupt's work is being done */
+	u32 in_call; /* IN_CALL or IN_TIMED_CALL, while it is in a call about memory */
 	u64 minor, major, kinds[KINDS];
 };
 struct {
@@ -87,7 +95,7 @@ static __always_inline struct memory_now *memory_now(void)
 struct memory_sums {
 	u64 minor, major; /* faults, as the task counts them */
 	u64 kinds[KINDS];
-	u64 calls; /* system calls about memory that returned */
+	u64 calls; /* system calls about memory */
 	u64 timed, timed_ns; /* how many of them were timed, and their time on a processor */
 	u64 allocated, freed; /* pages of 4 KiB */
 	u64 zeroed, zeroed_huge; /* of those allocated, cleared as small ones and as huge ones */
@@ -126,7 +134,7 @@ struct memory_thread {
 	u32 fault; /* FAULT_*, while it is off the processor */
 	u32 to_stack; /* events until a stack is taken */
 	u32 to_time; /* calls until one is timed */
-	u32 in_call; /* one about memory */
+	u32 in_call; /* as in memory_now, while it is off the processor */
 	u32 turn; /* which of two slots is given away next */
 };
 
@@ -232,19 +240,38 @@ static __always_inline void tell_faults(struct memory_now *now, struct task_stru
 	now->seen = 0;
 }
 
-/* What the thread has done since its last event goes to the place it is at. */
-static __always_inline void collect(struct memory_thread *m, struct memory_now *now, struct task_struct *task)
+/* The task is on the processor. */
+static __always_inline void find_freed_count(struct memory_now *now, struct task_struct *task)
+{
+	if (unlikely(!now->freed_at))
+		note_freed_count(&now->freed_at, task);
+}
+
+/* Pages that the thread on the processor has freed since its last event. */
+static __always_inline u64 freed_since(const struct memory_now *now)
+{
+	return now->freed_at ? freed_count(now->freed_at) - now->freed_before : 0;
+}
+
+static __always_inline void collect_pages(struct memory_now *now, struct memory_sums *sums)
+{
+	u64 freed = freed_since(now);
+
+	sums->freed += freed;
+	now->freed_before += freed;
+	if (now->allocated) {
+		sums->allocated += now->allocated;
+		sums->zeroed += now->zeroed;
+		sums->zeroed_huge += now->zeroed_huge;
+		now->allocated = now->zeroed = now->zeroed_huge = 0;
+	}
+}
+
+static __always_inline void collect_faults(struct memory_thread *m, struct memory_now *now, struct task_struct *task)
 {
 	struct memory_sums *sums = &slot_of(m)->sums;
 
 	tell_faults(now, task);
-	if (now->allocated | now->freed) {
-		sums->allocated += now->allocated;
-		sums->freed += now->freed;
-		sums->zeroed += now->zeroed;
-		sums->zeroed_huge += now->zeroed_huge;
-		now->allocated = now->freed = now->zeroed = now->zeroed_huge = 0;
-	}
 	if (now->minor | now->major) {
 		sums->minor += now->minor;
 		sums->major += now->major;
@@ -260,6 +287,13 @@ static __always_inline void collect(struct memory_thread *m, struct memory_now *
 		m->to_stack = now->quick;
 		now->ip = 0;
 	}
+}
+
+/* What the thread has done since its last event goes to the place it is at. */
+static __always_inline void collect(struct memory_thread *m, struct memory_now *now, struct task_struct *task)
+{
+	collect_faults(m, now, task);
+	collect_pages(now, &slot_of(m)->sums);
 }
 
 /* Sums of a place in the table. What finds no room is one place of the process. */
@@ -378,7 +412,9 @@ static __always_inline bool in_interrupt(void *ctx, struct task_struct *task)
 static __always_inline void begin_anew(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
 {
 	now->task = (u64)task;
-	now->allocated = now->freed = now->zeroed = now->zeroed_huge = 0;
+	now->interrupted = now->in_call = 0;
+	now->allocated = now->zeroed = now->zeroed_huge = 0;
+	now->freed_before += freed_since(now);
 	now->minor = now->major = now->ip = now->seen = 0;
 	for (u32 i = 0; i < KINDS; i++)
 		now->kinds[i] = 0;
@@ -387,6 +423,7 @@ static __always_inline void begin_anew(struct memory_now *now, struct task_struc
 	now->minor_before = m->minor;
 	now->major_before = m->major;
 	now->seen = m->fault;
+	now->in_call = m->in_call;
 }
 
 static __always_inline struct memory_thread *known_memory_of(struct task_struct *task)
@@ -394,13 +431,15 @@ static __always_inline struct memory_thread *known_memory_of(struct task_struct 
 	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
 }
 
-/* The numbers become the thread's if they are not: its switch was not seen. */
+/* The numbers become the thread's if they are not: its switch was not seen. Pages that were freed are those of a thread that no
+ * program may see; some are its own if it had left in the midst of a call. */
 static __always_inline void make_own(struct memory_now *now, struct task_struct *task, struct memory_thread *m)
 {
 	if (!unlikely(now->task != (u64)task))
 		return;
-	if (now->allocated | now->freed)
+	if (now->allocated || (m->in_call && freed_since(now)))
 		count_memory(MEMORY_LOST, 1);
+	find_freed_count(now, task);
 	begin_anew(now, task, m);
 }
 
@@ -426,6 +465,7 @@ static __always_inline struct memory_thread *memory_of(struct task_struct *task,
 	m->minor = task->min_flt;
 	m->major = task->maj_flt;
 	m->to_stack = MEMORY_STACK_EVERY;
+	find_freed_count(now, task);
 	begin_anew(now, task, m);
 	return m;
 }
