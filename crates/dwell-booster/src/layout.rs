@@ -49,8 +49,11 @@ impl Layout {
         options: &Options,
     ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
-        // Copies of hot functions lie on a huge page of memory where they lie on one of the file.
-        let least = options.profile.as_ref().map_or(PAGE, |_| HUGE);
+        let least = if by_huge_pages(closure, verdicts, options) {
+            HUGE
+        } else {
+            PAGE
+        };
         let aligned = closure
             .modules
             .iter()
@@ -130,6 +133,15 @@ impl Layout {
     pub(crate) fn tls_image(&self) -> u64 {
         self.end
     }
+}
+
+/// Whether code is to lie on a huge page of memory where it lies on one of the file: that of copies of hot functions, and,
+/// where the address is ours to choose, whatever is long enough.
+fn by_huge_pages(closure: &Closure<'_>, verdicts: &[Verdict], options: &Options) -> bool {
+    let merged = closure.modules.iter().zip(verdicts);
+    let merged = merged.filter(|(_, verdict)| verdict.is_merged());
+    let mut code = merged.flat_map(|(m, _)| m.segments.iter().filter(|s| s.executable));
+    options.profile.is_some() || options.fixed.is_some() && code.any(|s| s.mem_size >= HUGE)
 }
 
 fn tls_layout(closure: &Closure<'_>, bases: &[Option<u64>]) -> TlsLayout {

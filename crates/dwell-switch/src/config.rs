@@ -16,6 +16,18 @@ pub enum Mode {
     StaticNolibc,
 }
 
+/// How the boosted file takes the program's place.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Redirect {
+    /// Both change their names.
+    #[default]
+    Exchange,
+    /// The same, and dpkg knows of it.
+    Divert,
+    /// A mount for processes of this systemd unit.
+    Bind(String),
+}
+
 /// A program that is to be boosted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -39,6 +51,8 @@ pub struct Config {
     pub watch_paths: Vec<PathBuf>,
     /// Arguments to try it with, each of them a run.
     pub test: Vec<String>,
+    /// How it takes the program's place.
+    pub redirect: Redirect,
     /// Whether a crash may be replayed on the stock program.
     pub replay: bool,
 }
@@ -68,6 +82,7 @@ struct Raw {
     #[serde(default)]
     watch_paths: Vec<Spanned<PathBuf>>,
     redirect: Option<Spanned<String>>,
+    unit: Option<Spanned<String>>,
     #[serde(default)]
     test: Vec<String>,
     #[serde(default)]
@@ -89,15 +104,15 @@ const REASON: &str = "# rolled back: ";
 const BUILD_ID: &str = "# build id: ";
 
 impl Config {
-    /// Reads a file.
-    pub fn read(file: &Path) -> Result<Self, ConfigError> {
-        let text = fs::read_to_string(file);
+    /// Reads a file; none when it was set aside meanwhile.
+    fn read(file: &Path) -> Option<Result<Self, ConfigError>> {
+        let text = there(fs::read_to_string(file)).transpose()?;
         let text = text.map_err(|error| ConfigError {
             file: file.to_owned(),
             line: None,
             what: format!("cannot be read: {error}"),
-        })?;
-        Config::parse(file, &text)
+        });
+        Some(text.and_then(|text| Config::parse(file, &text)))
     }
 
     /// Reads a file's text.
@@ -109,9 +124,7 @@ impl Config {
             reader.error(error.span(), what)
         })?;
         reader.absolute(&raw.elf_path, "elf_path")?;
-        if let Some(redirect) = &raw.redirect {
-            reader.one_of(redirect, "redirect", &["replace"])?;
-        }
+        let redirect = reader.redirect(&raw)?;
         let mode = match &raw.mode {
             Some(mode) => reader.one_of(mode, "mode", &["static", "static-nolibc"])?,
             None => 1,
@@ -159,6 +172,7 @@ impl Config {
                 .map(Spanned::into_inner)
                 .collect(),
             test: raw.test,
+            redirect,
             replay: raw.replay,
         })
     }
@@ -187,6 +201,33 @@ impl Reader<'_> {
         Err(self.error(Some(path.span()), what))
     }
 
+    fn redirect(&self, raw: &Raw) -> Result<Redirect, ConfigError> {
+        let ways = ["exchange", "divert", "bind"];
+        let way = match &raw.redirect {
+            Some(way) => self.one_of(way, "redirect", &ways)?,
+            None => 0,
+        };
+        match (way, &raw.unit) {
+            (2, None) => {
+                let span = raw.redirect.as_ref().map(Spanned::span);
+                let what = "redirect = \"bind\" is for one service: add unit = \"NAME.service\"";
+                Err(self.error(span, what.into()))
+            }
+            (2, Some(unit)) if is_service(unit.as_ref()) => {
+                Ok(Redirect::Bind(unit.as_ref().clone()))
+            }
+            (2, Some(unit)) => {
+                let what = format!("unit = {:?} is no NAME.service", unit.as_ref());
+                Err(self.error(Some(unit.span()), what))
+            }
+            (_, Some(unit)) => {
+                let what = "unit goes with redirect = \"bind\" only";
+                Err(self.error(Some(unit.span()), what.into()))
+            }
+            (way, None) => Ok([Redirect::Exchange, Redirect::Divert][way].clone()),
+        }
+    }
+
     fn one_of(
         &self,
         value: &Spanned<String>,
@@ -205,14 +246,18 @@ impl Reader<'_> {
     }
 }
 
+/// By the letters that systemd allows.
+fn is_service(unit: &str) -> bool {
+    let name = unit.strip_suffix(".service").unwrap_or_default();
+    let allowed = |c: char| c.is_ascii_alphanumeric() || ":-_.\\@".contains(c);
+    !name.is_empty() && name.chars().all(allowed)
+}
+
 /// All configurations of a folder, in the order of their names, each read or refused. A folder that is not there is
 /// empty.
 pub fn configs(folder: &Path) -> io::Result<Vec<Result<Config, ConfigError>>> {
     let files = files(folder, ".toml")?;
-    let configs = files.iter().map(|file| (file, Config::read(file)));
-    // One that was set aside meanwhile is none.
-    let current = configs.filter(|(file, config)| config.is_ok() || file.exists());
-    Ok(current.map(|(_, config)| config).collect())
+    Ok(files.iter().filter_map(|file| Config::read(file)).collect())
 }
 
 fn files(folder: &Path, end: &str) -> io::Result<Vec<PathBuf>> {
@@ -338,11 +383,12 @@ mod tests {
     #[test]
     fn all_keys() {
         let text = "elf_path = \"/usr/bin/git\"\nmode = \"static-nolibc\"\nlibs = [\"libz.so.1\"]\nlevel = 1\n\
-            watch_paths = [\"/etc\"]\nredirect = \"replace\"\ntest = [\"--version\"]\n";
+            watch_paths = [\"/etc\"]\nredirect = \"divert\"\ntest = [\"--version\"]\n";
         let config = parse(text).expect("right");
         assert_eq!(config.name, "git");
         assert_eq!((config.level, config.mode), (1, Mode::StaticNolibc));
         assert_eq!(config.libs, ["libz.so.1"]);
+        assert_eq!(config.redirect, Redirect::Divert);
         assert_eq!(config.watch_paths, [Path::new("/etc")]);
         let published = parse("elf_path = \"/usr/bin/git\"\nlibs = \"a.so b.so\"").expect("right");
         assert_eq!(published.libs, ["a.so", "b.so"]);
@@ -350,6 +396,10 @@ mod tests {
         assert!(!published.fixed_addresses);
         let asked = parse("elf_path = \"/x\"\nlevel = 3\nfixed_addresses = true").expect("right");
         assert!(asked.fixed_addresses && asked.level == 3);
+        assert_eq!(asked.redirect, Redirect::Exchange);
+        let bound = "elf_path = \"/x\"\nredirect = \"bind\"\nunit = \"x@1.service\"";
+        let bound = parse(bound).expect("right").redirect;
+        assert_eq!(bound, Redirect::Bind("x@1.service".into()));
     }
 
     #[test]
@@ -372,8 +422,20 @@ mod tests {
                 ":2: mode = \"fast\" is not there: write static or static-nolibc",
             ),
             (
+                "elf_path = \"/a\"\nredirect = \"mount\"",
+                ":2: redirect = \"mount\" is not there: write exchange or divert or bind",
+            ),
+            (
                 "elf_path = \"/a\"\nredirect = \"bind\"",
-                ":2: redirect = \"bind\" is not there: write replace",
+                ":2: redirect = \"bind\" is for one service: add unit",
+            ),
+            (
+                "elf_path = \"/a\"\nredirect = \"bind\"\nunit = \"../a.service\"",
+                ":3: unit = \"../a.service\" is no NAME.service",
+            ),
+            (
+                "elf_path = \"/a\"\nunit = \"a.service\"",
+                ":2: unit goes with redirect = \"bind\" only",
             ),
             (
                 "elf_path = \"/a\"\nwatch_paths = [\n\"/none/there\"]",

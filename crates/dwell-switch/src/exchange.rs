@@ -1,59 +1,17 @@
-//! The switch itself: two files change their names.
+//! Two files change their names, and back.
 //!
 //! Whatever happens in between, the path has a whole program, and a version that somebody else put there survives:
 //! after each exchange it is looked at what came out, and what is neither ours nor the old one goes back.
-use crate::journal::{Journal, Record};
+use crate::divert;
+use crate::journal::Record;
 use crate::stamp::Identity;
+use crate::switch::{Restored, SwitchError, remove, sync, system};
+use crate::way::Way;
 use std::ffi::CString;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-/// Why a program could not be switched.
-#[derive(thiserror::Error, Debug)]
-pub enum SwitchError {
-    /// Another program has the path.
-    #[error("{0} was replaced meanwhile")]
-    Replaced(PathBuf),
-    /// Nothing to go back to.
-    #[error(
-        "{stock} is gone, which {path} was before it was boosted: reinstall the package that it belongs to"
-    )]
-    StockGone {
-        /// The program.
-        path: PathBuf,
-        /// Where the stock one was.
-        stock: PathBuf,
-    },
-    /// Others exchange the files all the time.
-    #[error("{0} is being changed all the time")]
-    Restless(PathBuf),
-    /// The file system does not exchange names.
-    #[error(
-        "the file system of {0} cannot exchange two names (renameat2): programs on it cannot be switched"
-    )]
-    NoExchange(PathBuf),
-    /// The system says no.
-    #[error("{what} {path}: {error}")]
-    System {
-        /// What was done.
-        what: &'static str,
-        /// With what.
-        path: PathBuf,
-        /// What the system said.
-        error: io::Error,
-    },
-}
-
-/// What became of a program that was to be restored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Restored {
-    /// The stock program, or a newer one, has its path; nothing of ours is left.
-    Done,
-    /// A newer program has the path, but its package is being unpacked and may take it back: to be asked again.
-    UpgradeUnderWay,
-}
 
 /// Where the stock program is while it is boosted: beside it, since programs look for files near themselves.
 pub fn stock_path(path: &Path) -> PathBuf {
@@ -61,60 +19,103 @@ pub fn stock_path(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.dwell-stock"))
 }
 
-/// Whether a package manager is unpacking this file (dpkg's and rpm's names).
-pub fn owner_is_busy(path: &Path) -> bool {
+/// Whether a package manager is unpacking the program (dpkg's and rpm's names), or may be.
+pub(crate) fn is_unpacked(way: &Way, path: &Path) -> bool {
+    match way {
+        Way::Divert => divert::dpkg_runs() || has_new(path) || has_new(&stock_path(path)),
+        Way::Exchange | Way::Bind { .. } => has_new(path),
+    }
+}
+
+fn has_new(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = [".dpkg-tmp", ".dpkg-new"].map(|end| path.with_file_name(format!("{name}{end}")));
     beside.iter().any(|b| fs::symlink_metadata(b).is_ok())
 }
 
 /// Puts the boosted program, which is at [`stock_path`], in the stock one's place.
-pub fn activate(journal: &Journal, record: &Record) -> Result<(), SwitchError> {
-    let stock = stock_path(&record.path);
-    let noted = journal.write(record);
-    noted.map_err(|error| system("writing the journal for", &record.path, error))?;
-    exchange(&record.path, &stock)?;
-    if Identity::of(&stock) == Some(record.stock) {
-        return sync(&record.path);
+pub(crate) fn put(record: &Record) -> Result<(), SwitchError> {
+    let (path, stock) = (&record.path, &stock_path(&record.path));
+    if record.way == Way::Divert {
+        let told = divert::set(path, stock);
+        told.map_err(|error| system("diverting", path, error))?;
     }
-    restore(journal, record)?;
-    Err(SwitchError::Replaced(record.path.clone()))
+    exchange(path, stock)?;
+    let came = (Identity::of(path), Identity::of(stock));
+    if came != (Some(record.boosted), Some(record.stock)) {
+        return Err(SwitchError::Replaced(path.clone()));
+    }
+    sync(path)
 }
 
-/// Takes a program back, whatever of it was done; forgets the record.
-pub fn restore(journal: &Journal, record: &Record) -> Result<Restored, SwitchError> {
-    let (path, stock) = (&record.path, &stock_path(&record.path));
+/// Takes a program back, whatever of it was done.
+pub(crate) fn take_back(record: &Record) -> Result<Restored, SwitchError> {
     for _ in 0..100 {
-        let (at_path, at_stock) = (Identity::of(path), Identity::of(stock));
-        let boosted = Some(record.boosted);
-        if at_path == boosted {
-            if at_stock.is_none() {
-                return Err(SwitchError::StockGone {
-                    path: path.clone(),
-                    stock: stock.clone(),
-                });
-            }
-            exchange(path, stock)?;
-        } else if at_stock == boosted {
-            remove(stock)?;
-        } else if at_stock == Some(record.stock) {
-            // Somebody replaced or removed the boosted program.
-            if owner_is_busy(path) {
-                return Ok(Restored::UpgradeUnderWay);
-            }
-            remove(stock)?;
-        } else if at_stock.is_some() && at_path == Some(record.stock) {
-            // A new version came between two looks and was exchanged for the old one.
-            exchange(path, stock)?;
-        } else {
-            let _ = fs::remove_file(&record.guard);
-            sync(path)?;
-            let forgotten = journal.remove(&record.name);
-            forgotten.map_err(|error| system("forgetting", path, error))?;
-            return Ok(Restored::Done);
+        match step(record)? {
+            Step::Again => {}
+            Step::Wait => return Ok(Restored::UpgradeUnderWay),
+            Step::Done => return Ok(Restored::Done),
         }
     }
-    Err(SwitchError::Restless(path.clone()))
+    Err(SwitchError::Restless(record.path.clone()))
+}
+
+enum Step {
+    Again,
+    /// The package manager first.
+    Wait,
+    Done,
+}
+
+/// Does what is next, by what has the two names.
+fn step(record: &Record) -> Result<Step, SwitchError> {
+    let (path, stock) = (&record.path, &stock_path(&record.path));
+    let (at_path, at_stock) = (Identity::of(path), Identity::of(stock));
+    let (boosted, old) = (Some(record.boosted), Some(record.stock));
+    let diverted = record.way == Way::Divert;
+    if at_path == boosted && diverted && divert::dpkg_runs() {
+        // It would go on writing to the hidden name.
+        return Ok(Step::Wait);
+    }
+    if at_path == boosted && at_stock.is_some() {
+        exchange(path, stock)?;
+    } else if at_path == boosted && diverted && !divert::has_package(path) {
+        // Its package was removed, and the stock program with it.
+        remove(path)?;
+    } else if at_path == boosted {
+        return Err(SwitchError::StockGone {
+            path: path.clone(),
+            stock: stock.clone(),
+        });
+    } else if at_stock == boosted {
+        remove(stock)?;
+    } else if at_stock == old && is_unpacked(&record.way, path) {
+        return Ok(Step::Wait);
+    } else if at_stock == old {
+        // Somebody replaced or removed the boosted program.
+        remove(stock)?;
+    } else if at_stock.is_some() && at_path == old {
+        // A new version came between two looks and was exchanged for the old one.
+        exchange(path, stock)?;
+    } else if diverted {
+        return undivert(record, stock);
+    } else {
+        return Ok(Step::Done);
+    }
+    Ok(Step::Again)
+}
+
+/// A dpkg that runs may have either list in memory: when it has ended it is looked at where the program is.
+fn undivert(record: &Record, stock: &Path) -> Result<Step, SwitchError> {
+    if divert::dpkg_runs() {
+        return Ok(Step::Wait);
+    }
+    let taken_back = divert::unset(&record.path, stock);
+    taken_back.map_err(|error| system("taking back the diversion of", &record.path, error))?;
+    match divert::dpkg_runs() {
+        true => Ok(Step::Wait),
+        false => Ok(Step::Done),
+    }
 }
 
 fn exchange(one: &Path, other: &Path) -> Result<(), SwitchError> {
@@ -141,250 +142,5 @@ fn exchange(one: &Path, other: &Path) -> Result<(), SwitchError> {
         Some(libc::ENOENT) => Ok(()),
         Some(libc::EINVAL | libc::ENOSYS) => Err(SwitchError::NoExchange(one.to_owned())),
         _ => Err(system("switching", one, error)),
-    }
-}
-
-fn remove(path: &Path) -> Result<(), SwitchError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(system("removing", path, error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn sync(path: &Path) -> Result<(), SwitchError> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    match File::open(folder).and_then(|f| f.sync_all()) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(system("writing back", folder, error))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn system(what: &'static str, path: &Path, error: io::Error) -> SwitchError {
-    SwitchError::System {
-        what,
-        path: path.to_owned(),
-        error,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::journal::{Dirs, Gain};
-
-    struct Case {
-        dirs: Dirs,
-        folder: PathBuf,
-        record: Record,
-    }
-
-    impl Case {
-        /// A stock program, a boosted one beside it, and a record; nothing is switched.
-        fn new(name: &str) -> Self {
-            let folder =
-                std::env::temp_dir().join(format!("dwell-switch-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&folder);
-            fs::create_dir_all(folder.join("run/guards")).expect("made");
-            let dirs = Dirs {
-                config: folder.join("config"),
-                state: folder.join("state"),
-                run: folder.join("run"),
-            };
-            let path = folder.join("prog");
-            fs::write(&path, "stock").expect("written");
-            fs::write(stock_path(&path), "boosted").expect("written");
-            fs::write(dirs.guard("prog"), "").expect("written");
-            let identity = |path: &Path| Identity::of(path).expect("there");
-            let record = Record {
-                name: "prog".into(),
-                config: folder.join("config/prog.toml"),
-                stock: identity(&path),
-                boosted: identity(&stock_path(&path)),
-                guard: dirs.guard("prog"),
-                path,
-                stamps: Vec::new(),
-                build_id: String::new(),
-                libraries: Vec::new(),
-                gain: Gain {
-                    stock_ns: 2,
-                    boosted_ns: 1,
-                    ratio: 0.5,
-                },
-                since: 0,
-            };
-            Case {
-                dirs,
-                folder,
-                record,
-            }
-        }
-
-        fn at_path(&self) -> String {
-            fs::read_to_string(&self.record.path).unwrap_or_default()
-        }
-
-        fn activate(&self) {
-            activate(&self.dirs.journal(), &self.record).expect("switched");
-            assert_eq!(self.at_path(), "boosted");
-        }
-
-        fn restore(&self) -> Restored {
-            restore(&self.dirs.journal(), &self.record).expect("restored")
-        }
-
-        fn nothing_is_left(&self) {
-            assert_eq!(self.dirs.journal().records().expect("read"), []);
-            let names = fs::read_dir(&self.folder).expect("there").flatten();
-            let hidden: Vec<_> = names
-                .map(|e| e.file_name())
-                .filter(|n| n.to_string_lossy().starts_with('.'))
-                .collect();
-            assert!(hidden.is_empty(), "{hidden:?}");
-            assert!(!self.record.guard.exists());
-        }
-    }
-
-    impl Drop for Case {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.folder);
-        }
-    }
-
-    #[test]
-    fn there_and_back() {
-        let case = Case::new("back");
-        case.activate();
-        assert_eq!(
-            case.dirs.journal().records().expect("read"),
-            std::slice::from_ref(&case.record)
-        );
-        assert_eq!(case.restore(), Restored::Done);
-        assert_eq!(case.at_path(), "stock");
-        case.nothing_is_left();
-        assert_eq!(case.restore(), Restored::Done);
-        assert_eq!(case.at_path(), "stock");
-    }
-
-    /// Killed after the journal was written, before the exchange.
-    #[test]
-    fn a_record_without_deeds_is_cleaned_up() {
-        let case = Case::new("early");
-        case.dirs.journal().write(&case.record).expect("written");
-        case.restore();
-        assert_eq!(case.at_path(), "stock");
-        case.nothing_is_left();
-    }
-
-    #[test]
-    fn an_upgrade_wins() {
-        let case = Case::new("upgrade");
-        case.activate();
-        let new = case.folder.join("prog.dpkg-new");
-        fs::write(&new, "new").expect("written");
-        fs::hard_link(&case.record.path, case.folder.join("prog.dpkg-tmp")).expect("linked");
-        fs::rename(&new, &case.record.path).expect("renamed over the boosted program");
-        assert_eq!(case.restore(), Restored::UpgradeUnderWay);
-        fs::remove_file(case.folder.join("prog.dpkg-tmp")).expect("removed");
-        assert_eq!(case.restore(), Restored::Done);
-        assert_eq!(case.at_path(), "new");
-        case.nothing_is_left();
-    }
-
-    /// The package manager gives up and puts back what it found, which was the boosted program.
-    #[test]
-    fn an_upgrade_taken_back_is_survived() {
-        let case = Case::new("taken-back");
-        case.activate();
-        let old = case.folder.join("prog.dpkg-tmp");
-        fs::hard_link(&case.record.path, &old).expect("linked");
-        fs::write(case.folder.join("prog.dpkg-new"), "new").expect("written");
-        fs::rename(case.folder.join("prog.dpkg-new"), &case.record.path).expect("renamed");
-        assert_eq!(case.restore(), Restored::UpgradeUnderWay);
-        fs::rename(&old, &case.record.path).expect("put back");
-        assert_eq!(case.restore(), Restored::Done);
-        assert_eq!(case.at_path(), "stock");
-        case.nothing_is_left();
-    }
-
-    /// A new version arrives between the trial and the exchange, or between a look and an exchange.
-    #[test]
-    fn a_version_that_comes_in_between_survives() {
-        let case = Case::new("between");
-        fs::remove_file(&case.record.path).expect("removed");
-        fs::write(&case.record.path, "newer").expect("written");
-        let error = activate(&case.dirs.journal(), &case.record).expect_err("replaced");
-        assert!(matches!(error, SwitchError::Replaced(_)), "{error}");
-        assert_eq!(case.at_path(), "newer");
-        case.nothing_is_left();
-
-        let case = Case::new("between-back");
-        case.activate();
-        let stock = stock_path(&case.record.path);
-        // As if an upgrade had come just before the exchange of `restore`: the stock program has the path, the new
-        // one the hidden name, and the boosted one is gone.
-        fs::rename(&stock, &case.record.path).expect("renamed");
-        fs::write(&stock, "newer").expect("written");
-        assert_eq!(case.restore(), Restored::Done);
-        assert_eq!(case.at_path(), "newer");
-        case.nothing_is_left();
-    }
-
-    #[test]
-    fn a_removed_program_stays_removed() {
-        let case = Case::new("removed");
-        case.activate();
-        fs::remove_file(&case.record.path).expect("removed");
-        assert_eq!(case.restore(), Restored::Done);
-        assert!(!case.record.path.exists());
-        case.nothing_is_left();
-    }
-
-    #[test]
-    fn a_lost_stock_program_is_told() {
-        let case = Case::new("lost");
-        case.activate();
-        fs::remove_file(stock_path(&case.record.path)).expect("removed");
-        let error = restore(&case.dirs.journal(), &case.record).expect_err("lost");
-        assert!(error.to_string().contains("reinstall"), "{error}");
-        assert_eq!(case.at_path(), "boosted");
-    }
-
-    #[test]
-    fn one_instance() {
-        let case = Case::new("instance");
-        let first = crate::Instance::take(&case.dirs)
-            .expect("io")
-            .expect("free");
-        let second = crate::Instance::take(&case.dirs)
-            .expect("io")
-            .expect_err("taken");
-        assert_eq!(second.pid, Some(std::process::id()));
-        drop(first);
-        assert!(crate::Instance::take(&case.dirs).expect("io").is_ok());
-    }
-
-    /// Who takes a program back looks at the records while the daemon removes them.
-    #[test]
-    fn records_are_read_while_others_come_and_go() {
-        let case = Case::new("busy");
-        let journal = case.dirs.journal();
-        let busy = std::thread::spawn({
-            let (journal, record) = (journal.clone(), case.record.clone());
-            move || {
-                for _ in 0..300 {
-                    journal.write(&record).expect("written");
-                    journal.remove(&record.name).expect("removed");
-                }
-            }
-        });
-        while !busy.is_finished() {
-            assert!(journal.records().expect("read").len() <= 1);
-        }
-        busy.join().expect("done");
-        fs::remove_dir_all(&case.folder).expect("removed");
     }
 }

@@ -1,9 +1,11 @@
 //! What is switched on, on disk: it outlives a killed daemon and a reboot, as the switched files do.
 use crate::stamp::{Identity, Stamp};
+use crate::way::Way;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The folders that are used.
 #[derive(Clone, Debug)]
@@ -17,9 +19,17 @@ pub struct Dirs {
 }
 
 impl Dirs {
-    /// The file that exists as long as a boosted program may run.
-    pub fn guard(&self, name: &str) -> PathBuf {
-        self.run.join("guards").join(name)
+    /// The file that exists as long as a boosted program may run. Each time another one: a boosted file that is still
+    /// mounted somewhere must not run because a newer one may.
+    pub fn new_guard(&self, name: &str) -> PathBuf {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH);
+        let since = since.unwrap_or_default().as_nanos();
+        self.guards().join(format!("{name}.{since}"))
+    }
+
+    /// The folder of all of them.
+    pub fn guards(&self) -> PathBuf {
+        self.run.join("guards")
     }
 
     /// The journal in these folders.
@@ -54,6 +64,8 @@ pub struct Record {
     pub stock: Identity,
     /// What takes its place.
     pub boosted: Identity,
+    /// How it does.
+    pub way: Way,
     /// The file without which the boosted program becomes the stock one.
     pub guard: PathBuf,
     /// Everything else that it was made of.

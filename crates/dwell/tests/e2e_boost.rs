@@ -2,7 +2,7 @@
 //! temporary folder, and nothing of the machine is switched. Needs root.
 mod boost_support;
 
-use boost_support::{Machine, SOON, text};
+use boost_support::{Machine, SOON, child_of, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -180,14 +180,7 @@ fn without_a_watchdog_the_guard_decides() {
     machine.start();
     machine.wait_for("1 1 boosted");
     let daemon = machine.daemon.as_ref().expect("runs").id();
-    let children =
-        fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).expect("there");
-    let watchdog: i32 = children
-        .split_whitespace()
-        .next()
-        .expect("a child")
-        .parse()
-        .expect("a number");
+    let watchdog = child_of(daemon);
     let send = |pid: i32, signal: i32| {
         // SAFETY: kill(2) takes numbers; the daemon is our child, and not waited for, and the other is its child.
         unsafe { libc::kill(pid, signal) };
@@ -317,7 +310,7 @@ fn packages_are_upgraded_as_ever() {
     }
     fs::write(root.join("var/lib/dpkg/status"), "").expect("written");
     for version in [1, 2] {
-        package(&machine, version);
+        machine.package(version, "opt/app");
     }
     let folder = machine.folder.clone();
     let dpkg = |args: &[&str]| {
@@ -359,25 +352,4 @@ fn packages_are_upgraded_as_ever() {
         !root.join("opt/app/.prog.dwell-stock").exists()
     });
     assert!(!root.join("opt/app/prog").exists());
-}
-
-/// `VERSION.deb` with the program and its library of that version.
-fn package(machine: &Machine, version: u32) {
-    let folder = format!("package{version}");
-    let app = format!("{folder}/opt/app");
-    fs::create_dir_all(machine.path(&app)).expect("a folder");
-    fs::create_dir_all(machine.path(&folder).join("DEBIAN")).expect("a folder");
-    machine.library(&app, version);
-    machine.program(&app, version);
-    let control = format!(
-        "Package: dwelltest\nVersion: {version}\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: test\n"
-    );
-    fs::write(machine.path(&folder).join("DEBIAN/control"), control).expect("written");
-    let to = format!("{version}.deb");
-    let built = Command::new("dpkg-deb")
-        .args(["-b", &folder, &to])
-        .current_dir(&machine.folder)
-        .output();
-    let built = built.expect("dpkg-deb runs");
-    assert!(built.status.success(), "{}", text(&built.stderr));
 }

@@ -102,6 +102,11 @@ fn fused(loads: Vec<Segment>) -> Vec<Segment> {
     fused
 }
 
+/// Begin and length.
+pub(crate) fn span(range: &Range<u64>) -> (u64, u64) {
+    (range.start, range.end - range.start)
+}
+
 /// Rounded down to pages at both ends, as the loader does with what it makes read-only.
 pub(crate) fn pages(range: &Range<u64>) -> Range<u64> {
     range.start & !(PAGE - 1)..range.end & !(PAGE - 1)
@@ -130,7 +135,7 @@ impl Tables {
             .filter(|l| inside.is_none() || l.module != inside);
         let loads = seen.map(Segment::of).chain([own]).collect();
         headers.extend(if merge.fuse { fused(loads) } else { loads });
-        let (at, len) = (writable.dynamic, writable.dynamic_len);
+        let (at, len) = span(&writable.dynamic);
         headers.push(Segment::table(elf::PT_DYNAMIC.0, R | W, at, len, 8));
         headers.push(of(elf::PT_NOTE, ".note", 4));
         headers.push(of(elf::PT_GNU_EH_FRAME, ".eh_frame_hdr", 4));

@@ -176,7 +176,15 @@ impl<'a, 'data> Merge<'a, 'data> {
 
         let mut image = Image::of(closure, layout);
         image.copy_variables(&values, closure, layout);
-        image.append(image::R | image::W, &writable.bytes);
+        if let Some(emptied) = &writable.emptied {
+            image.put(
+                emptied.start,
+                &vec![0; (emptied.end - emptied.start) as usize],
+            );
+        }
+        if !writable.bytes.is_empty() {
+            image.append(image::R | image::W, &writable.bytes);
+        }
         image.append(image::R | image::X, &writable.code);
         let direct = match options.direct {
             true => Direct::of(closure, layout, &values, &image)?,

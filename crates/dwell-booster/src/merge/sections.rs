@@ -1,5 +1,6 @@
 //! Section headers, for debuggers and profilers: the loader reads none of them.
 use super::Merge;
+use super::headers::span;
 use super::hot::Hot;
 use super::image::{Image, W, X};
 use super::strings::Strings;
@@ -135,13 +136,14 @@ impl Tables {
                 entry: table.entry,
             });
         }
+        let (dynamic, dynamic_len) = span(&writable.dynamic);
         sections.push(Section {
             name: ".dynamic".into(),
             kind: elf::SHT_DYNAMIC.0,
             flags: elf::SHF_ALLOC.0 | elf::SHF_WRITE.0,
-            at: writable.dynamic,
-            offset: writable.dynamic - image.start,
-            size: writable.dynamic_len,
+            at: dynamic,
+            offset: dynamic - image.start,
+            size: dynamic_len,
             link: strings,
             info: 0,
             entry: 16,

@@ -2,7 +2,7 @@
 use super::Merge;
 use super::arrays::Arrays;
 use super::eh_frame::CallFrames;
-use super::headers::{Segment, elf_header};
+use super::headers::{Segment, elf_header, span};
 use super::hot::Hot;
 use super::identity::notes;
 use super::image::{Image, R};
@@ -193,8 +193,11 @@ impl Tables {
         (writable, hot): (&Writable, &Hot),
         arrays: &Arrays,
     ) {
-        let dynamic = self.dynamic(merge, writable, arrays);
-        image.put(writable.dynamic, &dynamic);
+        let mut dynamic = self.dynamic(merge, writable, arrays);
+        let (at, room) = span(&writable.dynamic);
+        debug_assert!(dynamic.len() + 16 <= room as usize);
+        dynamic.resize(room as usize, 0);
+        image.put(at, &dynamic);
         let headers = self.program_headers(merge, image, writable);
         debug_assert!(headers.len() <= self.headers);
         let kernels = self.kernel_headers(merge, image, &headers);

@@ -1,5 +1,8 @@
 //! What is added and written to at start: the initial image of the thread-local variables, the lists
 //! of constructors and destructors, the dynamic section. And the code behind it.
+//!
+//! Lists and dynamic section go where the modules' own dynamic sections were, if they fit: those pages are written to in any
+//! case, and a page of their own would be memory that each process has beyond what the stock program needs.
 use super::Merge;
 use super::arrays::Arrays;
 use super::choices::{Chosen, stack_end};
@@ -10,6 +13,7 @@ use crate::PAGE;
 use crate::Refusal;
 use crate::selection::LIBC;
 use crate::values::{Value, Values};
+use std::ops::Range;
 
 /// The added writable range and the added code behind it.
 #[derive(Debug)]
@@ -23,14 +27,45 @@ pub(crate) struct Writable {
     /// Image address of what is called first.
     pub preinit: u64,
     pub inside: Option<Inside>,
-    pub dynamic: u64,
-    pub dynamic_len: u64,
+    /// Image addresses of the dynamic section, and perhaps zeroes behind it.
+    pub dynamic: Range<u64>,
+    /// A library's dynamic section that holds the lists: it is to be zeroes before.
+    pub emptied: Option<Range<u64>>,
 }
 
-/// Bytes for the dynamic section: more entries than there can be.
-fn dynamic_len(merge: &Merge<'_, '_>) -> u64 {
-    const ENTRIES: u64 = 40;
-    16 * (ENTRIES + merge.kept().count() as u64)
+/// Most bytes of the dynamic section.
+fn dynamic_len(merge: &Merge<'_, '_>, arrays: &Arrays) -> u64 {
+    // `Tables::dynamic` has that many when every table is there, with the name and the end.
+    const ALWAYS: usize = 27;
+    let own = &merge.closure.modules[0].dynamic;
+    let before = usize::from(!arrays.preinit.is_empty() || own.preinit_array.size > 0);
+    let paths = own.rpath.iter().chain(&own.runpath).count();
+    16 * (ALWAYS + 2 * before + paths + merge.kept().count()) as u64
+}
+
+/// Where a module's own dynamic section was, as image addresses, when nobody writes there at start.
+fn old_dynamic(merge: &Merge<'_, '_>, values: &Values, (index, base): (usize, u64)) -> Range<u64> {
+    let module = &merge.closure.modules[index];
+    let stated = &module.dynamic_range;
+    let in_file = |s: &dwell_elf::Segment| {
+        s.writable
+            && s.stated_address <= stated.start
+            && stated.end <= s.stated_address + s.file_size
+    };
+    let range = stated.start.wrapping_add(base)..stated.end.wrapping_add(base);
+    let used = values.places.range(range.clone()).next().is_some();
+    match module.segments.iter().any(in_file) && range.start % 8 == 0 && !used {
+        true => range,
+        false => 0..0,
+    }
+}
+
+/// Finds room in the dynamic sections of libraries. The first entry stays, as the end of an empty section: code may look
+/// for its own module's.
+fn room(merge: &Merge<'_, '_>, values: &Values, len: u64) -> Option<Range<u64>> {
+    let libraries = merge.layout.merged().skip(1);
+    let mut old = libraries.map(|library| old_dynamic(merge, values, library));
+    old.find(|range| range.end - range.start >= 16 + len)
 }
 
 impl Writable {
@@ -43,24 +78,32 @@ impl Writable {
     ) -> Result<Self, Refusal> {
         let layout = merge.layout;
         let mut bytes = thread_local_image(merge);
-        bytes.resize(bytes.len().next_multiple_of(8), 0);
-        let init = layout.end + bytes.len() as u64;
+        let mut end = (layout.end + bytes.len() as u64).next_multiple_of(8);
+        let lists_len = 8 * arrays.all().count() as u64 + chosen.len() + 32;
+        let emptied = room(merge, values, lists_len);
+        let init = emptied.as_ref().map_or(end, |room| room.start + 16);
+        end += lists_len * u64::from(emptied.is_none());
         let fini = init + 8 * arrays.init.len() as u64;
         let preinit = fini + 8 * arrays.fini.len() as u64;
         let dlopen = preinit + 8 * arrays.preinit.len() as u64;
         let choices = dlopen + 8;
         let known = choices + chosen.len();
         let early = known + 8;
-        let dynamic = (early + 16).next_multiple_of(16);
-        let dynamic_len = dynamic_len(merge);
-        bytes.resize((dynamic + dynamic_len - layout.end) as usize, 0);
+        debug_assert_eq!(early + 16, init + lists_len);
+        let dynamic_len = dynamic_len(merge, arrays);
+        let mut dynamic = old_dynamic(merge, values, (0, layout.own()));
+        if dynamic.end - dynamic.start < dynamic_len {
+            end = end.next_multiple_of(16) + dynamic_len;
+            dynamic = end - dynamic_len..end;
+        }
+        bytes.resize((end - layout.end) as usize, 0);
         for (number, value) in arrays.all().enumerate() {
             values.places.insert(init + 8 * number as u64, *value);
         }
 
         let entry = layout.end + (bytes.len() as u64).next_multiple_of(PAGE);
         let mut read_only = entry::read_only_ranges(merge.closure, layout);
-        read_only.push(layout.end..entry);
+        read_only.extend((entry > layout.end).then_some(layout.end..entry));
         let start = Start {
             read_only,
             functions: (init, arrays.init.len() as u32),
@@ -104,7 +147,7 @@ impl Writable {
             preinit,
             inside,
             dynamic,
-            dynamic_len,
+            emptied,
         })
     }
 }

@@ -14,6 +14,7 @@ use dwell_elf::{ElfFile, ElfKind, Segment};
 use object::LittleEndian as LE;
 use object::elf;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
+use std::ops::Range;
 
 /// A program or a library, as far as merging needs it.
 #[derive(Debug)]
@@ -25,12 +26,14 @@ pub(crate) struct Module<'data> {
     pub elf: ElfFile<'data>,
     pub segments: Vec<Segment>,
     pub dynamic: Dynamic,
+    /// Where the dynamic section is: stated addresses of its entries and the zeroes behind them.
+    pub dynamic_range: Range<u64>,
     pub symbols: SymbolTable<'data>,
     pub versions: Versions,
     /// `PT_TLS`, if there is one.
     pub tls: Option<Tls>,
     /// `PT_GNU_RELRO` as stated addresses.
-    pub relro: Option<std::ops::Range<u64>>,
+    pub relro: Option<Range<u64>>,
     /// `PT_GNU_EH_FRAME`'s stated address.
     pub eh_frame_hdr: Option<u64>,
     /// Whether it wants an executable stack.
@@ -106,6 +109,7 @@ impl<'data> Module<'data> {
             exec_stack: facts.exec_stack,
             align: facts.align.max(crate::PAGE),
             dynamic,
+            dynamic_range: facts.dynamic_at..facts.dynamic_at + dynamic_len(facts.dynamic),
             elf,
         })
     }
@@ -147,6 +151,16 @@ impl<'data> Module<'data> {
     }
 }
 
+/// Bytes up to the first entry that is neither one nor nothing.
+fn dynamic_len(table: Option<&[elf::Dyn64<LE>]>) -> u64 {
+    let table = table.unwrap_or_default();
+    let is_end = |d: &elf::Dyn64<LE>| d.d_tag.get(LE) == elf::DT_NULL;
+    let entries = table.iter().position(is_end).unwrap_or(table.len());
+    let behind = table[entries..].iter();
+    let zeroes = behind.take_while(|d| is_end(d) && d.d_val.get(LE) == 0);
+    16 * (entries + zeroes.count()) as u64
+}
+
 fn holds(s: &Segment, stated: u64, len: u64) -> bool {
     stated >= s.stated_address && stated.checked_add(len).is_some_and(|e| e <= s.stated_end())
 }
@@ -178,7 +192,8 @@ fn headers(data: &[u8]) -> Option<&[elf::ProgramHeader64<LE>]> {
 struct Facts<'data> {
     dynamic: Option<&'data [elf::Dyn64<LE>]>,
     tls: Option<Tls>,
-    relro: Option<std::ops::Range<u64>>,
+    dynamic_at: u64,
+    relro: Option<Range<u64>>,
     eh_frame_hdr: Option<u64>,
     exec_stack: bool,
     /// Largest of the `PT_LOAD` headers'; 0 when that is none that can be given.
@@ -200,6 +215,7 @@ impl<'data> Facts<'data> {
                 elf::PT_DYNAMIC => {
                     let table = h.dynamic(LE, data);
                     facts.dynamic = table.map_err(|_| "its dynamic section is cut short")?;
+                    facts.dynamic_at = stated;
                 }
                 elf::PT_LOAD => facts.align = facts.align.max(h.p_align(LE)),
                 elf::PT_TLS => facts.tls = Some(tls(h)?),

@@ -23,6 +23,10 @@ const PROGRAM: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string
 pub struct Machine {
     pub folder: PathBuf,
     pub daemon: Option<Child>,
+    /// What all commands of dwell are run by, where they are to be in other namespaces.
+    pub within: Vec<String>,
+    /// More variables of theirs.
+    pub variables: Vec<(&'static str, PathBuf)>,
 }
 
 impl Machine {
@@ -35,6 +39,8 @@ impl Machine {
         let machine = Machine {
             folder,
             daemon: None,
+            within: Vec::new(),
+            variables: Vec::new(),
         };
         machine.library("app", 1);
         machine.program("app", 1);
@@ -111,6 +117,26 @@ impl Machine {
         self.gcc(&[&["prog.c", &version, &link], &libs[..]].concat(), &to);
     }
 
+    /// `VERSION.deb` with the program and its library of that version in this folder.
+    pub fn package(&self, version: u32, app: &str) {
+        let folder = format!("package{version}");
+        let app = format!("{folder}/{app}");
+        fs::create_dir_all(self.path(&app)).expect("a folder");
+        fs::create_dir_all(self.path(&folder).join("DEBIAN")).expect("a folder");
+        self.library(&app, version);
+        self.program(&app, version);
+        let control = format!(
+            "Package: dwelltest\nVersion: {version}\nArchitecture: all\nMaintainer: none <none@localhost>\nDescription: test\n"
+        );
+        fs::write(self.path(&folder).join("DEBIAN/control"), control).expect("written");
+        let built = Command::new("dpkg-deb")
+            .args(["-b", &folder, &format!("{version}.deb")])
+            .current_dir(&self.folder)
+            .output();
+        let built = built.expect("dpkg-deb runs");
+        assert!(built.status.success(), "{}", text(&built.stderr));
+    }
+
     /// Compiles and renames, as installers do.
     pub fn gcc(&self, args: &[&str], to: &str) {
         let new = format!("{to}.new");
@@ -125,11 +151,15 @@ impl Machine {
     }
 
     pub fn dwell(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        let own = env!("CARGO_BIN_EXE_dwell").to_owned();
+        let mut words = self.within.iter().chain([&own]);
+        let mut command = Command::new(words.next().expect("a program"));
         command
+            .args(words)
             .arg("boost")
             .args(args)
             .env("TMPDIR", &self.folder)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .env_remove("LD_LIBRARY_PATH");
         for (option, folder) in [
             ("--config-dir", "config"),
@@ -159,8 +189,12 @@ impl Machine {
 
     pub fn signal(&mut self, signal: i32) {
         let mut daemon = self.daemon.take().expect("a daemon");
-        // SAFETY: kill(2) takes numbers; the child is ours and not yet waited for.
-        unsafe { libc::kill(daemon.id() as i32, signal) };
+        let id = match self.within.is_empty() {
+            true => daemon.id() as i32,
+            false => child_of(daemon.id()),
+        };
+        // SAFETY: kill(2) takes numbers; the child is ours and not yet waited for, and so is its one.
+        unsafe { libc::kill(id, signal) };
         daemon.wait().expect("it ends");
     }
 
@@ -259,6 +293,14 @@ impl Drop for Machine {
         let _ = self.run(&["rollback", "--all"]);
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The first child of a process.
+pub fn child_of(process: u32) -> i32 {
+    let children = format!("/proc/{process}/task/{process}/children");
+    let children = fs::read_to_string(children).expect("there");
+    let first = children.split_whitespace().next();
+    first.expect("a child").parse().expect("a number")
 }
 
 pub fn text(bytes: &[u8]) -> String {

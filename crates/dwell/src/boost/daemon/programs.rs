@@ -6,11 +6,12 @@ use super::watchdog::restore_all;
 use super::worker::{Done, Job, Worker, inputs_of};
 use dwell_collector::Crash;
 use dwell_switch::{
-    Config, Dirs, Identity, Journal, Record, Restored, RolledBack, Stamp, SwitchError, Watch,
-    activate, configs, note, owner_is_busy, put_back, restore, rolled_back, set_aside, stock_path,
+    Config, Dirs, Identity, Journal, Record, Restored, RolledBack, Stamp, SwitchError, Watch, Way,
+    activate, changed, configs, is_unpacked, note, put_back, restore, rolled_back, set_aside,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,8 @@ impl Programs {
         if let Err(error) = restore_all(&journal) {
             eprintln!("dwell: {error:#}");
         }
+        // Those of a daemon that was killed while it made something: with them nothing may run any more.
+        let _ = fs::remove_dir_all(dirs.guards());
         Ok(Programs {
             dirs: dirs.clone(),
             leaving: journal.records()?,
@@ -219,7 +222,8 @@ impl Programs {
             let path = real_path(&program.config);
             let leaving = self.leaving.iter().any(|r| r.path == path);
             let due = matches!(program.phase, Phase::Due(at) if at <= Instant::now());
-            if due && !leaving && !owner_is_busy(&path) && self.given.insert(path.clone()) {
+            let way = Way::of(&program.config, &self.dirs);
+            if due && !leaving && !is_unpacked(&way, &path) && self.given.insert(path.clone()) {
                 program.phase = Phase::Making;
                 worker.give(Job::Stage(path, program.config.clone()));
             }
@@ -264,7 +268,9 @@ impl Programs {
         };
         program.phase = match outcome {
             Outcome::Ready(record) if changed_before(&record) => {
-                discard(&self.journal, &record);
+                if !discard(&self.journal, &record) {
+                    self.leaving.push(*record);
+                }
                 Phase::Due(Instant::now() + SETTLE)
             }
             Outcome::Ready(record) => match activate(&self.journal, &record) {
@@ -273,7 +279,9 @@ impl Programs {
                     Phase::Active(record)
                 }
                 Err(why) => {
-                    discard(&self.journal, &record);
+                    if !discard(&self.journal, &record) {
+                        self.leaving.push(*record);
+                    }
                     Phase::Stock(why.to_string(), inputs)
                 }
             },
@@ -417,34 +425,19 @@ impl Programs {
     }
 }
 
-/// Removes what was made and is not wanted.
-fn discard(journal: &Journal, record: &Record) {
-    if let Err(error) = restore(journal, record) {
+/// Removes what was made and is not wanted; whether nothing of it has to wait.
+fn discard(journal: &Journal, record: &Record) -> bool {
+    let restored = restore(journal, record);
+    if let Err(error) = &restored {
         eprintln!("dwell: {}: {error}", record.name);
     }
+    !matches!(restored, Ok(Restored::UpgradeUnderWay))
 }
 
 fn file_of(record: &Record) -> (u64, u64) {
     (record.boosted.number().1, record.boosted.size())
 }
 
-/// What is not as it was since a program was switched.
-fn changed(record: &Record) -> Option<PathBuf> {
-    if Identity::of(&record.path) != Some(record.boosted) {
-        return Some(record.path.clone());
-    }
-    let stock = stock_path(&record.path);
-    if Identity::of(&stock) != Some(record.stock) {
-        return Some(stock);
-    }
-    record
-        .stamps
-        .iter()
-        .find(|s| !s.holds())
-        .map(|s| s.path().to_owned())
-}
-
-/// Whether something has changed since it was made, and before it is switched.
 /// The boosted file that is switched on by this, if any is.
 pub fn boosted_by(done: &Done) -> Option<(u64, u64)> {
     match done {
@@ -459,8 +452,12 @@ pub fn boosted_by(done: &Done) -> Option<(u64, u64)> {
     }
 }
 
+/// Whether something has changed since it was made, or is just changing, and before it is switched.
 fn changed_before(record: &Record) -> bool {
-    Identity::of(&record.path) != Some(record.stock) || record.stamps.iter().any(|s| !s.holds())
+    let path = &record.path;
+    Identity::of(path) != Some(record.stock)
+        || is_unpacked(&record.way, path)
+        || record.stamps.iter().any(|s| !s.holds())
 }
 
 fn stamps_of(config: &Config) -> Vec<Stamp> {

@@ -7,7 +7,7 @@ use super::rights::take_rights;
 use anyhow::Context;
 use dwell_booster::{StandIn, is_merged};
 use dwell_elf::ElfFile;
-use dwell_switch::{Config, Dirs, Gain, Identity, Record, Stamp, stock_path};
+use dwell_switch::{Config, Dirs, Gain, Identity, Record, Redirect, Stamp, Way};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -32,7 +32,7 @@ pub struct Staged {
 /// How it went.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The file is at the program's [`stock_path`].
+    /// The file is where its way wants it made.
     Ready(Box<Record>),
     /// It works, but is no gain: how many times as long it takes, and its build id.
     Slower(f64, String),
@@ -49,9 +49,10 @@ pub fn stage(dirs: &Dirs, config: Config) -> Staged {
     inputs.push(Stamp::of(Path::new("/etc/ld.so.preload")));
     let watched = config.watch_paths.iter().chain(&config.profile_path);
     inputs.extend(watched.map(|p| Stamp::of(p)));
-    let outcome = try_to_stage(dirs, &config, &mut inputs);
+    let guard = dirs.new_guard(&config.name);
+    let outcome = try_to_stage((dirs, &guard), &config, &mut inputs);
     if !matches!(outcome, Ok(Outcome::Ready(_))) {
-        let _ = fs::remove_file(dirs.guard(&config.name));
+        let _ = fs::remove_file(&guard);
     }
     Staged {
         config,
@@ -72,18 +73,25 @@ fn build_id(bytes: &[u8]) -> anyhow::Result<String> {
     Ok(id.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-fn try_to_stage(dirs: &Dirs, config: &Config, inputs: &mut Vec<Stamp>) -> anyhow::Result<Outcome> {
+fn try_to_stage(
+    (dirs, guard): (&Dirs, &Path),
+    config: &Config,
+    inputs: &mut Vec<Stamp>,
+) -> anyhow::Result<Outcome> {
     let how = how(config)?;
+    check_way(config)?;
     if let Some(why) = environment::obstacle() {
         anyhow::bail!("{why}: what would be tried is not what others run");
     }
     let path = find(config.elf_path.as_os_str())?;
-    let to = stock_path(&path);
+    let way = Way::of(config, dirs);
+    let to = way.made_at(&path);
     clear(&path, &to)?;
     let stock = Identity::of(&path).context("the program is gone")?;
-    let guard = dirs.guard(&config.name);
-    fs::create_dir_all(guard.parent().context("a guard is in a folder")?)?;
-    fs::write(&guard, "")?;
+    for file in [guard, &to] {
+        fs::create_dir_all(file.parent().context("a file is in a folder")?)?;
+    }
+    fs::write(guard, "")?;
     let mut subject = Subject::read(path.as_os_str(), &how)?;
     anyhow::ensure!(
         Identity::of(&path) == Some(stock),
@@ -92,8 +100,8 @@ fn try_to_stage(dirs: &Dirs, config: &Config, inputs: &mut Vec<Stamp>) -> anyhow
     check_listener(config, &subject)?;
     let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes());
     subject.options.stand_in = Some(StandIn {
-        guard: Some(c_string(&guard)?),
-        stock: c_string(&to)?,
+        guard: Some(c_string(guard)?),
+        stock: c_string(&way.stock_at(&path))?,
     });
     let libraries = subject.inputs.files.iter().skip(1);
     let libraries: Vec<Stamp> = libraries
@@ -116,7 +124,8 @@ fn try_to_stage(dirs: &Dirs, config: &Config, inputs: &mut Vec<Stamp>) -> anyhow
         stock,
         boosted: Identity::of(&to).context("the merged file is gone")?,
         path,
-        guard,
+        way,
+        guard: guard.to_owned(),
         // Without the program, which is switched, and known by its identity.
         stamps: inputs[1..].to_vec(),
         build_id: id,
@@ -143,6 +152,17 @@ fn how(config: &Config) -> anyhow::Result<How> {
     };
     how.check()?;
     Ok(how)
+}
+
+/// What would fail in the end is told before anything is made.
+fn check_way(config: &Config) -> anyhow::Result<()> {
+    let systemd = Path::new("/run/systemd/system").is_dir();
+    let is_bound = matches!(config.redirect, Redirect::Bind(_));
+    anyhow::ensure!(
+        systemd || !is_bound,
+        "redirect = \"bind\" is done by systemd, which does not run here"
+    );
+    Ok(())
 }
 
 /// Level 2 and up give all processes of a program the same addresses: who takes connections does not get them unasked.

@@ -3,7 +3,7 @@ use super::arguments::StatusArgs;
 use super::programs::Told;
 use super::staging::seconds_now;
 use super::{TOLD, need_root};
-use dwell_switch::{Dirs, Gain, Identity, Instance, configs, rolled_back};
+use dwell_switch::{Dirs, Gain, Instance, Way, configs, is_on, rolled_back};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
@@ -42,6 +42,8 @@ pub struct Program {
     pub state: State,
     /// Why it is not boosted, or what is known of its crashes.
     pub why: Vec<String>,
+    /// How the boosted file is in its place, as configurations name it.
+    pub redirect: Option<&'static str>,
     pub gain: Option<Gain>,
     /// Size of the boosted file: what the page cache holds at most beside the stock program's.
     pub bytes: Option<u64>,
@@ -143,15 +145,14 @@ pub fn answer(dirs: &Dirs) -> anyhow::Result<Answer> {
 
 fn boosted(dirs: &Dirs) -> anyhow::Result<Vec<Program>> {
     let records = dirs.journal().records()?;
-    let there = records
-        .into_iter()
-        .filter(|r| Identity::of(&r.path) == Some(r.boosted));
-    Ok(there
+    let on = records.into_iter().filter(is_on);
+    Ok(on
         .map(|record| {
             let processes = processes(record.boosted.number());
             Program {
                 state: State::Boosted,
-                why: Vec::new(),
+                why: from_when(&record.way),
+                redirect: Some(record.way.name()),
                 gain: Some(record.gain),
                 bytes: Some(record.boosted.size()),
                 processes: Some(processes.len()),
@@ -163,6 +164,15 @@ fn boosted(dirs: &Dirs) -> anyhow::Result<Vec<Program>> {
             }
         })
         .collect())
+}
+
+/// A mount is there from a service's start on only.
+fn from_when(way: &Way) -> Vec<String> {
+    let text = match way {
+        Way::Bind { unit, .. } => format!("for {unit} alone, from its next start on"),
+        Way::Exchange | Way::Divert => return Vec::new(),
+    };
+    vec![text]
 }
 
 /// Folders in /proc of the processes that run a file.
@@ -199,6 +209,7 @@ impl Program {
             path,
             state,
             why,
+            redirect: None,
             gain: None,
             bytes: None,
             processes: None,
@@ -219,8 +230,9 @@ impl Program {
         let mut line = format!("{:<16} {state:<12} {}", self.name, self.path.display());
         if let Some(gain) = &self.gain {
             line += &format!(
-                "\n{:<16} x{:.2} ({:.2} ms stock, {:.2} ms boosted), {} KiB, {} processes, for {} s",
+                "\n{:<16} by {}, x{:.2} ({:.2} ms stock, {:.2} ms boosted), {} KiB, {} processes, for {} s",
                 "",
+                self.redirect.unwrap_or_default(),
                 gain.ratio,
                 gain.stock_ns as f64 / 1e6,
                 gain.boosted_ns as f64 / 1e6,
