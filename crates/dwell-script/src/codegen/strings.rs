@@ -1,27 +1,55 @@
 //! Strings: bytes in memory of `strsize`, zeros from their end on, so that they compare by words and serve as keys.
 use super::assembler::Label;
 use super::error::CodeError;
-use super::fields::is_string;
+use super::fields::{Sizes, is_string};
 use super::frame::Location;
 use super::layout::control;
 use super::memory::Size;
 use super::operators::condition_of;
 use super::place::Prepared;
 use super::program::Maker;
+use crate::octets;
 use crate::span::Span;
 use crate::typed::*;
 use crate::types::Type;
-use dwell_abi::program::instruction::{Instruction, Jump};
+use dwell_abi::program::instruction::{Instruction, Jump, Width};
 use dwell_abi::program::operation as op;
 
 impl Maker<'_, '_> {
-    /// Bytes of a string.
+    /// Room for a string.
     pub(super) fn strsize(&self) -> u32 {
         self.generator.layout.sizes.string
     }
 
     /// A string's place. It stays valid until the frame is released to a mark from before.
     pub(super) fn string(&mut self, e: &Expr) -> Result<Location, CodeError> {
+        let at = self.whole_string(e)?;
+        let is_new = match &e.kind {
+            ExprKind::Cast(a) => !is_string(&self.script.types, a.ty),
+            ExprKind::Read(place) => matches!(place.kind, PlaceKind::Memory(_)),
+            ExprKind::Builtin(_) | ExprKind::Call(..) => true,
+            _ => false,
+        };
+        if is_new {
+            self.cut_string(at);
+        }
+        Ok(at)
+    }
+
+    /// Zeros from the last byte on that a string may have: its room is a multiple of 8.
+    fn cut_string(&mut self, at: Location) {
+        let Sizes { string, most } = self.generator.layout.sizes;
+        if most == string {
+            return;
+        }
+        self.code.constant(0, 0);
+        for offset in most - 1..string {
+            self.store_at(Width::W1, at.plus(offset), 0);
+        }
+    }
+
+    /// Likewise, as long as its room.
+    fn whole_string(&mut self, e: &Expr) -> Result<Location, CodeError> {
         match &e.kind {
             ExprKind::String(text) => Ok(self.literal(text)),
             ExprKind::Int(0) => Ok(self.literal("")),
@@ -70,9 +98,10 @@ impl Maker<'_, '_> {
     }
 
     fn literal(&mut self, text: &str) -> Location {
-        let size = self.strsize();
-        let bytes = &text.as_bytes()[..text.len().min(size as usize - 1)];
-        Location::Memory(self.generator.layout.constant(bytes, size))
+        let Sizes { string: size, most } = self.generator.layout.sizes;
+        let mut bytes = octets::bytes_of(text);
+        bytes.truncate(most as usize - 1);
+        Location::Memory(self.generator.layout.constant(&bytes, size))
     }
 
     fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
@@ -194,7 +223,7 @@ impl Maker<'_, '_> {
         let mark = self.frame.mark();
         let (left, right) = (self.string(a)?, self.string(b)?);
         let literal = |e: &Expr| match &e.kind {
-            ExprKind::String(text) => Some(text.len() as u32 + 1),
+            ExprKind::String(text) => Some(octets::bytes_of(text).len() as u32 + 1),
             _ => None,
         };
         let size = [a, b].into_iter().filter_map(literal).min();
@@ -204,7 +233,7 @@ impl Maker<'_, '_> {
         self.address(4, right);
         for offset in (0..size.next_multiple_of(8)).step_by(8) {
             let offset = offset as i16;
-            let width = dwell_abi::program::instruction::Width::W8;
+            let width = Width::W8;
             self.code.load(width, 1, 3, offset);
             self.code.load(width, 2, 4, offset);
             self.code.jump_if(Jump::Ne, 1, 2, differ);
