@@ -29,9 +29,11 @@ mod sharing;
 mod site;
 mod speculation;
 mod strings;
+mod structures;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visit;
 
 pub use error::CodeError;
 pub use frame::{SLOT_SIZE, SLOTS};
