@@ -21,8 +21,9 @@ fn strings_keep_their_bytes() {
     let folder = Scratch::new();
     let script = folder.join("bytes.d");
     let text = b"BEGIN { printf(\"[\xff\xfe\xc3\xa4|%s|\\377\\x80]\", \"\xe2\x82\\376\"); @[\"\\377\"] = count();
-        @[\"\\376\"] = sum(2); printf(\"%d\", \"\\377\" > \"z\"); exit(0); }";
+        @[\"\\376\"] = count(); printf(\"%d\", \"\\377\" > \"z\"); exit(0); }";
     std::fs::write(&script, text).expect("a file");
+    let script = script.display().to_string();
     for more in [&[][..], &["-C"]] {
         let (out, errors, code) = run(&[&["trace", "-q", "-s", &script], more].concat());
         assert_eq!(code, Some(0), "{errors}");
@@ -33,7 +34,7 @@ fn strings_keep_their_bytes() {
             .copied()
             .filter(|byte| !byte.is_ascii())
             .collect();
-        assert_eq!(keys, b"\xff\xfe", "in the order of their values");
+        assert_eq!(keys, b"\xfe\xff", "in their order");
     }
 }
 
@@ -115,7 +116,7 @@ fn strings_end_at_their_size() {
 #[test]
 #[ignore = "needs root"]
 fn timers_make_many_keys_at_once() {
-    let text = "tick-10ms /i < 10/ { @a = avg(i); @b = sum(i); @c = min(i); @d = max(i); @e = quantize(i);
+    let text = "int i; tick-10ms /i < 10/ { @a = avg(i); @b = sum(i); @c = min(i); @d = max(i); @e = quantize(i);
         @k[i] = sum(1); @l[i] = sum(2); @m[i] = max(3); i++; } tick-10ms /i == 10/ { exit(0); }
         END { printa(\"%@d %@d %@d %@d\\n\", @a, @b, @c, @d); printa(\"%d %@d %@d %@d\\n\", @k, @l, @m); }";
     let (out, errors, code) = run(&["trace", "-q", "-n", text]);
