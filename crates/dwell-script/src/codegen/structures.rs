@@ -75,7 +75,7 @@ impl Maker<'_, '_> {
     /// Copies so many bytes, not more: what follows may be another member. Words on the stack are aligned.
     fn copy_bytes(&mut self, to: Location, from: Location, size: u32) {
         let is_aligned = |at| !matches!(at, Location::Stack(at) if at % 8 != 0);
-        if size % 8 == 0 && is_aligned(to) && is_aligned(from) {
+        if size.is_multiple_of(8) && is_aligned(to) && is_aligned(from) {
             return self.copy(to, from, size);
         }
         self.address(1, to);
