@@ -48,7 +48,7 @@ pub struct Held(Hold);
 
 /// How it is held.
 enum Hold {
-    Nap(Nap),
+    Nap(Box<Nap>),
     /// It is stopped while somebody can be told to let it go: the tracing thread waits for the end of the channel.
     Stop {
         release: Sender<()>,
@@ -67,7 +67,7 @@ struct Nap {
 
 /// Where a program was led.
 enum Led {
-    Napping(Nap),
+    Napping(Box<Nap>),
     /// Code of 32 bits, stopped at its exec.
     Short,
     /// It runs or has ended.
@@ -190,7 +190,7 @@ fn lead_to_entry(pid: i32) -> Result<Led, PatchError> {
         if before.is_taken(pid)
             && let Some(held) = take_back(&space, &before, |at_entry| nap(&space, at_entry))?
         {
-            return Ok(held.map_or(Led::Gone, Led::Napping));
+            return Ok(held.map_or(Led::Gone, |nap| Led::Napping(nap.into())));
         }
         std::thread::sleep(POLL);
     }
