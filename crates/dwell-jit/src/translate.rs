@@ -5,7 +5,8 @@ use crate::frame::{Frame, FromContext, Shape, scratch};
 use crate::idiom::{LOGARITHM, is_logarithm, logarithm};
 use crate::inlined::{Nearby, Seldom, Sums};
 use dwell_abi::program::instruction::{
-    ATOMIC, CALL, EXIT, LOAD_64, MEM, REGISTER, STORE, STORE_ADDRESS, SWAP, Width, class,
+    ATOMIC, CALL, EXIT, LOAD_64, MAY_GIVE_UP, MEM, REGISTER, STORE, STORE_ADDRESS, SWAP, Width,
+    class,
 };
 use dwell_abi::program::{Instruction, REGISTERS, operation};
 
@@ -141,6 +142,7 @@ impl Translator<'_> {
                     self.exits.push(hole);
                 }
             }
+            MAY_GIVE_UP => {}
             CALL => self.call(i.imm as u32, at)?,
             LOAD_64 => {
                 self.load_64(i, at).ok_or(unknown)?;

@@ -22,7 +22,8 @@ const LONGEST: usize = 16 << 20;
 /// A script and what was said about it on the command line.
 #[derive(Debug, Clone, Default)]
 pub struct Input<'a> {
-    /// The text; after the preprocessor, if it was asked for.
+    /// The text; after the preprocessor, if it was asked for. What need not be UTF-8 is read with
+    /// [`crate::octets::text_of`].
     pub source: &'a str,
     /// `$0` and further arguments, `$target` and the like.
     pub macros: Macros<'a>,

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use crate::lines::Lines;
+use crate::octets;
 use crate::span::Span;
 use crate::tag::Tag;
 
@@ -49,7 +50,11 @@ impl Error {
         let shown: String = self
             .source_line
             .chars()
-            .map(|c| if c.is_control() { ' ' } else { c })
+            .map(|c| match c {
+                _ if c.is_control() => ' ',
+                _ if octets::kept(c).is_some() => char::REPLACEMENT_CHARACTER,
+                _ => c,
+            })
             .collect();
         let indent = self.column.saturating_sub(1) as usize;
         let room = shown.chars().count().saturating_sub(indent).max(1);

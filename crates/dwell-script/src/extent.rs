@@ -55,7 +55,9 @@ impl Place {
     pub(crate) fn children(&self, visit: &mut dyn FnMut(&Expr)) {
         match &self.kind {
             PlaceKind::Variable(_) | PlaceKind::ThreadPointer { .. } | PlaceKind::Part(..) => {}
-            PlaceKind::Element(_, keys) => keys.iter().for_each(visit),
+            PlaceKind::Element(_, keys) | PlaceKind::ElementPart(_, keys, _) => {
+                keys.iter().for_each(visit)
+            }
             PlaceKind::Memory(address) | PlaceKind::Bits { address, .. } => visit(address),
         }
     }

@@ -37,6 +37,7 @@ mod library;
 mod lines;
 mod macros;
 mod nearest;
+pub mod octets;
 pub mod option_values;
 mod options;
 pub mod output;

@@ -12,11 +12,13 @@ struct Mark {
     from: usize,
     /// That line's number.
     line: u32,
+    /// Empty for the script itself.
     file: Option<String>,
 }
 
 impl Lines {
-    /// The line that begins at `from` is number `line`, of `file` or else the same file as before.
+    /// The line that begins at `from` is number `line`, of `file` (the script itself if empty) or else the same file as
+    /// before.
     pub fn mark(&mut self, from: usize, line: u32, file: Option<String>) {
         if self.marks.last().is_some_and(|last| last.from >= from) {
             return; // Read a second time after the lexer was put back.

@@ -97,6 +97,11 @@ const OPTIONS: &[(&str, Kind)] = &[
     ("zdefs", Kind::Flag),
 ];
 
+/// Those that cannot be set by the script itself: it has been read by then.
+const OUTSIDE: &[&str] = &[
+    "cpphdrs", "cpppath", "define", "incdir", "ldpath", "lockmem", "modpath", "stdc", "undef",
+];
+
 /// Why an option was refused, in dtrace's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OptionError {
@@ -106,6 +111,9 @@ pub enum OptionError {
     /// The value is not of the option's kind.
     #[error("Invalid value for specified option")]
     Value,
+    /// It is not the script's to set.
+    #[error("Option cannot be used from within a D program")]
+    Context,
 }
 
 /// The options that were set.
@@ -130,10 +138,22 @@ impl Options {
             (Kind::Flag, Some(value)) => truth(value),
             (Kind::Size, Some(value)) => size(value),
             (Kind::Rate, Some(value)) => rate(value),
-            (_, Some(value)) => value.parse().ok(),
+            (_, Some(value)) => value.parse().ok().filter(|number| *number >= 0),
         };
         self.numbers.insert(name, number.ok_or(OptionError::Value)?);
         Ok(())
+    }
+
+    /// Likewise, by a pragma of the script.
+    pub(crate) fn set_within(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+    ) -> Result<(), OptionError> {
+        match OUTSIDE.contains(&name) {
+            true => Err(OptionError::Context),
+            false => self.set(name, value),
+        }
     }
 
     /// Whether an option of this name can only be on or off.

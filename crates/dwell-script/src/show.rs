@@ -231,6 +231,9 @@ impl Shown<'_> {
         match &place.kind {
             PlaceKind::Variable(id) => variable(*id),
             PlaceKind::Element(id, keys) => format!("{}[{}]", variable(*id), self.list(keys)),
+            PlaceKind::ElementPart(id, keys, offset) => {
+                format!("{}[{}]+{offset}", variable(*id), self.list(keys))
+            }
             PlaceKind::Memory(address) => format!("*{}", self.expr(address)),
             PlaceKind::Bits {
                 address,

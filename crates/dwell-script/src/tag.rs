@@ -26,6 +26,7 @@ macro_rules! tags {
 }
 
 tags! {
+    Unknown = "D_UNKNOWN",
     Syntax = "D_SYNTAX",
     Empty = "D_EMPTY",
     TypeErr = "D_TYPE_ERR",
@@ -141,6 +142,10 @@ tags! {
     DeclVoidobj = "D_DECL_VOIDOBJ",
     DeclDynobj = "D_DECL_DYNOBJ",
     DeclIncomplete = "D_DECL_INCOMPLETE",
+    DeclProtoVarargs = "D_DECL_PROTO_VARARGS",
+    DeclProtoType = "D_DECL_PROTO_TYPE",
+    DeclProtoVoid = "D_DECL_PROTO_VOID",
+    DeclProtoName = "D_DECL_PROTO_NAME",
     CommDrec = "D_COMM_DREC",
     SpecSpec = "D_SPEC_SPEC",
     SpecComm = "D_SPEC_COMM",
@@ -192,6 +197,7 @@ tags! {
     TruncAggarg = "D_TRUNC_AGGARG",
     TruncAggbad = "D_TRUNC_AGGBAD",
     ProvBadname = "D_PROV_BADNAME",
+    FreopenInvalid = "D_FREOPEN_INVALID",
     PrintSize = "D_PRINT_SIZE",
     Destructive = "D_DESTRUCTIVE",
 }

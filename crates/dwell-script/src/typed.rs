@@ -268,6 +268,8 @@ pub enum PlaceKind {
     Variable(VariableId),
     /// An element of an associative array.
     Element(VariableId, Vec<Expr>),
+    /// A part of an element that holds a record or an array: at a constant offset.
+    ElementPart(VariableId, Vec<Expr>, u32),
     /// Memory at the address that the expression gives: `*p`, `p->m`, `a[i]`, `` `symbol ``. Loading from it may
     /// fault, which fires ERROR and ends the clause.
     Memory(Expr),

@@ -30,6 +30,12 @@ const REFUSED: &[(&str, &[&str])] = &[
             "for (;;) x++",
             "printf(\"%\")",
             "printf(\"%q\", 1)",
+            "printf(\"%**d\", 1, 2)",
+            "printf(\"%.*.*d\", 1, 2, 3)",
+            "printf(\"%1$d\", 1)",
+            "printf(\"%5%\")",
+            "struct foo { }; BEGIN { }",
+            "enum foo { }; BEGIN { }",
             "struct foo { int x }",
             "translator struct node < int > { };",
             "\u{e9}",
@@ -41,6 +47,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "`",
         ],
     ),
+    ("UNKNOWN", &["struct foo { int x; char x; }; BEGIN { }"]),
     (
         "EMPTY",
         &["/* nothing {} */", "#!/usr/sbin/dtrace -s\n/* {} */"],
@@ -67,6 +74,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "BEGIN /trace(1)/ { }",
             "BEGIN /execname/ { }",
             "BEGIN /`root/ { }",
+            "int a[4]; BEGIN /a/ { }",
         ],
     ),
     ("FUNC_IDENT", &["(1)(2)", "self->x(1)"]),
@@ -165,7 +173,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "trace(*(struct hidden *)0)",
         ],
     ),
-    ("OP_DYN", &["trace((@a, 1))", "trace(args)"]),
+    ("OP_DYN", &["trace((@a, 1))"]),
     ("OP_ACT", &["trace(1), trace(2)", "x = 1 ? trace(1) : 2"]),
     ("AGG_REDEF", &["@a = count(); @a = sum(1)"]),
     (
@@ -268,6 +276,8 @@ const REFUSED: &[(&str, &[&str])] = &[
         &[
             "#pragma D option quite\nBEGIN { }",
             "#pragma D option bufsize=4q\nBEGIN { }",
+            "#pragma D option nspec=-1\nBEGIN { }",
+            "#pragma D option define=X\nBEGIN { }",
         ],
     ),
     (
@@ -298,7 +308,12 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("CHR_OFLOW", &["trace('123456789')"]),
     (
         "IDENT_BADREF",
-        &["a[1] = 2; trace(a)", "x = 1; trace(x[1])", "trace(strlen)"],
+        &[
+            "a[1] = 2; trace(a)",
+            "x = 1; trace(x[1])",
+            "trace(strlen)",
+            "trace(args)",
+        ],
     ),
     (
         "IDENT_UNDEF",
@@ -320,7 +335,7 @@ const REFUSED: &[(&str, &[&str])] = &[
             "BEGIN /self->x/ { }",
         ],
     ),
-    ("VAR_UNSUP", &["self->x = `root", "n[1] = `root"]),
+    ("VAR_UNSUP", &["n[1] = `root; trace(n[1].flags)"]),
     (
         "PROTO_LEN",
         &[
@@ -371,18 +386,13 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     ("ARGS_MULTI", &["pid1:a:many*:entry { trace(args[0]); }"]),
     ("ARGS_NONE", &["inline int first = args[0]; BEGIN { }"]),
-    (
-        "ARGS_TYPE",
-        &[
-            "BEGIN { trace(args[0]); }",
-            "pid1:a:insert:entry { trace(args[4]); }",
-        ],
-    ),
+    ("ARGS_TYPE", &["pid1:a:insert:entry { trace(args[4]); }"]),
     (
         "ARGS_IDX",
         &[
             "pid1:a:insert:entry { trace(args[5]); }",
             "pid1:a:insert:entry { trace(args[-1]); }",
+            "BEGIN { trace(args[0]); }",
         ],
     ),
     ("REGS_IDX", &["trace(uregs[21])", "trace(uregs[-1])"]),
@@ -395,8 +405,15 @@ const REFUSED: &[(&str, &[&str])] = &[
             "a[bcopy((void *)1, (void *)1, 1)] = 1",
         ],
     ),
-    ("PRINTF_DYN_PROTO", &["printf(\"%*d\")"]),
-    ("PRINTF_DYN_TYPE", &["printf(\"%*d\", \"a\", 1)"]),
+    ("PRINTF_DYN_PROTO", &["printf(\"%*d\")", "printf(\"%.*d\")"]),
+    (
+        "PRINTF_DYN_TYPE",
+        &[
+            "printf(\"%*d\", \"a\", 1)",
+            "printf(\"%.*d\", \"a\", 1)",
+            "printf(\"%*d\", exit(1), 1)",
+        ],
+    ),
     ("PRINTF_AGG_CONV", &["printf(\"%@d\", 1)"]),
     (
         "PRINTF_ARG_PROTO",
@@ -541,6 +558,13 @@ const REFUSED: &[(&str, &[&str])] = &[
             "int x[3][int]; BEGIN { }",
         ],
     ),
+    ("DECL_PROTO_VARARGS", &["int a[...]; BEGIN { }"]),
+    (
+        "DECL_PROTO_TYPE",
+        &["int a[void]; BEGIN { }", "int f(int a[int]); BEGIN { }"],
+    ),
+    ("DECL_PROTO_VOID", &["int f(int, void); BEGIN { }"]),
+    ("DECL_PROTO_NAME", &["int f(void v); BEGIN { }"]),
     (
         "DECL_INCOMPLETE",
         &[
@@ -683,6 +707,7 @@ const REFUSED: &[(&str, &[&str])] = &[
         "PROV_BADNAME",
         &["provider p1 { probe a(int); }; BEGIN { }"],
     ),
+    ("FREOPEN_INVALID", &["freopen(\".\")"]),
     ("PRINT_SIZE", &["print((void)1)"]),
     (
         "DESTRUCTIVE",

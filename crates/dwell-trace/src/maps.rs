@@ -142,12 +142,22 @@ fn create(store: Store, ring_bytes: u32) -> Result<MapHandle, TraceError> {
             value,
             entries,
         } => {
-            options.map_flags = libbpf_sys::BPF_F_NO_PREALLOC;
+            if !is_small(key, value, entries) {
+                options.map_flags = libbpf_sys::BPF_F_NO_PREALLOC;
+            }
             (MapType::PercpuHash, "dwell_sums", key, value, entries)
         }
     };
     MapHandle::create(kind, Some(name), key, value, entries, &options)
         .map_err(TraceError::bpf(format!("making a map for {store:?}")))
+}
+
+/// Whether all memory for sums is to be had at once. Where the kernel gets it piece by piece, it gives an interrupt (as
+/// timers are) one new key only.
+fn is_small(key: u32, value: u32, entries: u32) -> bool {
+    const MOST: u64 = 16 << 20;
+    let processors = libbpf_rs::num_possible_cpus().unwrap_or(1) as u64;
+    u64::from(entries) * (u64::from(key) + u64::from(value) * processors) <= MOST
 }
 
 /// A map of threads wants to know the types of its keys and values.

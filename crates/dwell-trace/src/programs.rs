@@ -2,7 +2,9 @@
 use crate::error::TraceError;
 use crate::maps::Maps;
 use crate::thread_time;
-use dwell_abi::program::instruction::{CALL, LOAD_64, STORE, STORE_ADDRESS};
+use dwell_abi::program::instruction::{
+    Alu, CALL, Jump, LOAD_64, MAY_GIVE_UP, STORE, STORE_ADDRESS,
+};
 use dwell_abi::program::{Instruction, Program, operation as op};
 use dwell_collector::Subprogram;
 use dwell_script::codegen::Site;
@@ -10,6 +12,7 @@ use libbpf_sys::{bpf_func_info, bpf_insn, bpf_prog_load_opts, bpf_test_run_opts}
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 /// Bytes for the verifier's words, asked for when it refuses.
 const LOG_SIZE: usize = 1 << 20;
@@ -103,6 +106,24 @@ impl Loaded {
         }
         Ok(())
     }
+}
+
+/// Whether the kernel knows [`MAY_GIVE_UP`].
+fn loops_may_give_up() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let code = [
+            Instruction::alu_imm(Alu::Mov, 0, 0),
+            Instruction::may_give_up(0),
+            Instruction::exit(),
+        ];
+        let image = Image {
+            code: code.map(|i| instruction(i.encode())).to_vec(),
+            functions: Vec::new(),
+            btf: None,
+        };
+        load(Site::Begin, &image, &mut []).is_ok()
+    })
 }
 
 fn load(site: Site, image: &Image, log: &mut [u8]) -> io::Result<Loaded> {
@@ -210,6 +231,9 @@ fn encode(code: &[Instruction], maps: &Maps) -> Vec<bpf_insn> {
             if is_user_stack(original) {
                 instruction.src = OWN_FUNCTION;
                 instruction.imm = (code.len() - at - 1) as i32;
+            }
+            if original.opcode == MAY_GIVE_UP && !loops_may_give_up() {
+                instruction = Instruction::jump_imm(Jump::Always, 0, 0, 0);
             }
             let is_store = matches!(instruction.src, STORE | STORE_ADDRESS);
             if instruction.opcode == LOAD_64 && is_store {

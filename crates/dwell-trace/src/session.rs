@@ -110,6 +110,11 @@ impl<'s> Session<'s> {
         Ok(())
     }
 
+    /// Whether the limits leave room for one of each: see [`Generator::fits`].
+    pub fn fits(&self, buffer: u64) -> bool {
+        self.generator.fits(buffer)
+    }
+
     /// Runs BEGIN and attaches everything else.
     pub fn start(&mut self) -> Result<(), TraceError> {
         self.engines.start(&self.probes)

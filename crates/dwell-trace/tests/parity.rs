@@ -199,3 +199,53 @@ fn the_engines_agree() {
     );
     assert!(tried >= 300 || !only.is_empty(), "{tried} scripts");
 }
+
+/// Functions on strings; `#` is the number of the call, `TEXT` a string at the first.
+const FUNCTIONS: &[&str] = &[
+    "strtok(TEXT, \", ;,\")",
+    "substr(copyinstr(arg0), #, 3)",
+    "strjoin(copyinstr(arg0), \"#\")",
+    "strstr(copyinstr(arg0), \"l#\")",
+    "strstr(copyinstr(arg0), strchr(\"hello\", 'l'))",
+    "strchr(copyinstr(arg0), 97 + #)",
+    "strrchr(copyinstr(arg0), 97 + #)",
+    "index(copyinstr(arg0), \"l\", #)",
+    "rindex(copyinstr(arg0), \"l\", #)",
+    "index(copyinstr(arg0), lltostr(#))",
+    "basename(copyinstr(arg0))",
+    "dirname(copyinstr(arg0))",
+    "cleanpath(copyinstr(arg0))",
+    "tolower(copyinstr(arg0))",
+    "toupper(copyinstr(arg0))",
+    "lltostr(arg1 * 123456789 - #)",
+    "lltostr(arg1 * 123456789 + #, 16)",
+    "strtoll(copyinstr(arg0))",
+    "strlen(copyinstr(arg0))",
+    "inet_ntoa((ipaddr_t *)&`table)",
+    "inet_ntoa6((struct in6_addr *)&`table)",
+    "inet_ntop(AF_INET6, &`table)",
+    "argstr(arg0, 5)",
+];
+
+/// The kernel's verifier follows each loop of these only once or twice.
+#[test]
+#[ignore = "needs root"]
+fn many_functions_on_strings_are_one_clause() {
+    const TIMES: u32 = 30;
+    let mut target = Target::start();
+    let process = Process::read(target.child.id()).expect("it lives");
+    let mut wrong = Vec::new();
+    for function in FUNCTIONS {
+        let one = |n: u32| {
+            let text = if n > 0 { "NULL" } else { "copyinstr(arg0)" };
+            let call = function.replace("TEXT", text);
+            format!("trace({});", call.replace('#', &n.to_string()))
+        };
+        let all: String = (0..TIMES).map(one).collect();
+        let script = format!("pid$target:parity:speak:entry {{ {all} }}");
+        if let Err(why) = compare(&script, &mut target, &process) {
+            wrong.push(format!("{function}: {why}\n"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

@@ -79,7 +79,11 @@ impl Counting {
     fn of_launched(recorder: &mut Recorder, pid: u32) -> anyhow::Result<Counting> {
         let expected = AtEntry::expect(pid as i32);
         recorder.go()?;
-        let held = expected.and_then(AtEntry::held);
+        let held = match expected.and_then(AtEntry::held) {
+            // Nothing can be counted in a program of 32 bits.
+            Ok(Some(held)) if !held.is_loaded() => held.begin().map(|()| None),
+            held => held,
+        };
         let mut counting = Counting::of_running(recorder, &[pid]);
         let begun = held.and_then(|held| held.map(Held::begin).transpose());
         match begun {

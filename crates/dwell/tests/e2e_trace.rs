@@ -236,8 +236,8 @@ fn system_calls_of_32_bit_code_have_their_names() {
         "syscall:::entry /pid == $target && execname == \"bits32\"/ { @[probefunc] = count(); }
         syscall::poll:entry /pid == $target && arg2 == 20/ { @[\"poll for 20 ms\"] = count(); }
         syscall::nanosleep:return /pid == $target && arg1 == 0/ { @[\"slept\"] = count(); }";
-    // A program of 32 bits is not held until its probes are there; that from which it comes is.
-    let program = format!("sh -c 'sleep 0.2; exec {}'", common::program("bits32"));
+    // It is held from its exec on until the probes are there.
+    let program = common::program("bits32");
     let (out, errors, code) = run(&mut dwell(&["trace", "-q", "-n", text, "-c", &program]));
     assert_eq!(code, Some(0), "{errors}");
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -126,6 +126,10 @@ pub const CALL: u8 = 0x85;
 pub const EXIT: u8 = 0x95;
 /// Reverses the bytes of a register (of its low `imm` bits; the others become zero), on a little-endian machine.
 pub const SWAP: u8 = 0xdc;
+/// A jump that is never taken, at the head of a loop: by it the kernel's verifier knows that the loop ends, and that it
+/// need not follow it turn by turn. The kernel takes it when a program runs for far too long; who does not know it
+/// (before Linux 6.9) is given an instruction that does nothing.
+pub const MAY_GIVE_UP: u8 = 0xe5;
 /// `src` of a `LOAD_64` whose constant is a store.
 pub const STORE: u8 = 1;
 /// `src` of a `LOAD_64` that gives the address of a store of memory plus the constant in the second half.
@@ -185,6 +189,15 @@ impl Instruction {
             src: 0,
             offset,
             imm,
+        }
+    }
+
+    /// See [`MAY_GIVE_UP`]; the jump goes over `offset` instructions.
+    pub fn may_give_up(offset: i16) -> Self {
+        Instruction {
+            opcode: MAY_GIVE_UP,
+            offset,
+            ..Default::default()
         }
     }
 

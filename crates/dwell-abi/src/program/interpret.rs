@@ -1,6 +1,6 @@
 //! The interpreter: what a program means.
 use super::instruction::{
-    ATOMIC, CALL, EXIT, LOAD_64, REGISTER, STORE, STORE_ADDRESS, SWAP, Width,
+    ATOMIC, CALL, EXIT, LOAD_64, MAY_GIVE_UP, REGISTER, STORE, STORE_ADDRESS, SWAP, Width,
 };
 use super::instruction::{Instruction, atomic, class};
 use super::memory::Memory;
@@ -73,6 +73,7 @@ impl Run<'_> {
         self.next += 1;
         match i.opcode {
             EXIT => return Ok(true),
+            MAY_GIVE_UP => {}
             CALL => self.call(i, machine)?,
             LOAD_64 => self.load_64(i, at, machine)?,
             SWAP => self.registers[usize::from(i.dst)] = swapped(self.dst(i), i.imm, at)?,

@@ -6,12 +6,15 @@
 //! longer one, in a system call of code that is there anyway and that returns to the first instruction, which
 //! is as it was again. We end the nap when all is done. Either ends by itself when we do not live to do that:
 //! there is no instant at which our end is the program's.
+//!
+//! A 32-bit program, in which nothing is patched, stays where its exec has stopped it, before its loader, for as long as
+//! a thread of ours traces it.
 use super::entry_nap::EntryNap;
 use super::space::{Mapping, Space, is_zombie};
 use super::threads::{Threads, in_tracer};
 use super::{PatchError, ptrace};
 use libc::user_regs_struct;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -26,8 +29,8 @@ const POLL: Duration = Duration::from_micros(50);
 
 /// `syscall; ret`: every libc, loader or vdso has it somewhere.
 const SYSTEM_CALL_AND_RETURN: [u8; 3] = [0x0f, 0x05, 0xc3];
-/// Code segment of 64-bit programs.
-const LONG_MODE: u64 = 0x33;
+/// Code segment of 32-bit programs.
+const SHORT_MODE: u64 = 0x23;
 /// The key of the first instruction in the auxiliary vector.
 const AT_ENTRY: u64 = 9;
 /// Where below the stack pointer the nap's length is written: nothing is there yet.
@@ -35,52 +38,116 @@ const NAP_BELOW: u64 = 256;
 
 /// A process that is about to execute a program.
 pub struct AtEntry {
-    tracer: JoinHandle<Result<Option<Held>, PatchError>>,
+    led: Receiver<Result<Led, PatchError>>,
+    release: Sender<()>,
+    tracer: JoinHandle<()>,
 }
 
 /// A program that has executed nothing of its own yet.
-pub struct Held {
+pub struct Held(Hold);
+
+/// How it is held.
+enum Hold {
+    Nap(Box<Nap>),
+    /// It is stopped while somebody can be told to let it go: the tracing thread waits for the end of the channel.
+    Stop {
+        release: Sender<()>,
+        tracer: JoinHandle<()>,
+    },
+}
+
+/// Where a program naps.
+struct Nap {
     pid: i32,
     /// At its first instruction.
     registers: user_regs_struct,
     /// Where its thread sleeps: the address of the system call.
-    nap: u64,
+    call: u64,
+}
+
+/// Where a program was led.
+enum Led {
+    Napping(Box<Nap>),
+    /// Code of 32 bits, stopped at its exec.
+    Short,
+    /// It runs or has ended.
+    Gone,
 }
 
 impl AtEntry {
     /// Begins to trace a process, of one thread, that will execute a program.
     pub fn expect(pid: i32) -> Result<AtEntry, PatchError> {
         let (tell, told) = mpsc::channel();
+        let (tell_led, led) = mpsc::channel();
+        let (release, released) = mpsc::channel();
         let tracer = std::thread::Builder::new().name("dwell-entry".into());
         let tracer = tracer.spawn(move || {
             let seized = ptrace::seize_for_exec(pid);
             let is_traced = seized.is_ok();
             let _ = tell.send(seized);
-            // The end of this thread lets go of the process.
-            match is_traced {
-                true => lead_to_entry(pid),
-                false => Ok(None),
+            if !is_traced {
+                return;
             }
+            let led = lead_to_entry(pid);
+            let is_short = matches!(led, Ok(Led::Short));
+            let _ = tell_led.send(led);
+            if is_short {
+                let _ = released.recv();
+            }
+            // The end of this thread lets go of the process.
         });
         let tracer = tracer.map_err(PatchError::io("starting a thread"))?;
         match told.recv() {
             Ok(Err(error)) => Err(PatchError::NotAllowed { pid, error }),
-            _ => Ok(AtEntry { tracer }),
+            _ => Ok(AtEntry {
+                led,
+                release,
+                tracer,
+            }),
         }
     }
 
-    /// Waits until the program is held. None when it has ended before, or runs already: it is no
-    /// 64-bit program, or a signal stopped it on its way.
+    /// Waits until the program is held. None when it has ended before, or runs already: a signal stopped it on its way.
     pub fn held(self) -> Result<Option<Held>, PatchError> {
-        self.tracer
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let AtEntry {
+            led,
+            release,
+            tracer,
+        } = self;
+        let Ok(led) = led.recv() else {
+            // It told nothing: it panicked, or has not traced at all.
+            let ended = tracer.join();
+            return ended.map_or_else(|panic| std::panic::resume_unwind(panic), |()| Ok(None));
+        };
+        Ok(match led? {
+            Led::Napping(nap) => Some(Held(Hold::Nap(nap))),
+            Led::Short => Some(Held(Hold::Stop { release, tracer })),
+            Led::Gone => None,
+        })
     }
 }
 
 impl Held {
+    /// Whether it can be patched: its loader has done its work, and it is of 64 bits.
+    pub fn is_loaded(&self) -> bool {
+        matches!(self.0, Hold::Nap(_))
+    }
+
     /// Lets the program begin.
     pub fn begin(self) -> Result<(), PatchError> {
+        match self.0 {
+            Hold::Nap(nap) => nap.end(),
+            Hold::Stop { release, tracer } => {
+                drop(release);
+                let _ = tracer.join();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Nap {
+    fn end(self) -> Result<(), PatchError> {
         in_tracer(|| {
             let Some(stopped) = Threads::stop_one(self.pid, self.pid, STOP_LIMIT)? else {
                 return Ok(()); // the nap ends by itself
@@ -97,23 +164,25 @@ impl Held {
 
     /// At the call, to begin it anew, or behind it.
     fn is_napping(&self, now: &user_regs_struct) -> bool {
-        let is_there = now.rip == self.nap || now.rip == self.nap + 2;
+        let is_there = now.rip == self.call || now.rip == self.call + 2;
         is_there && now.rsp == self.registers.rsp - 8
     }
 }
 
-fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
+fn lead_to_entry(pid: i32) -> Result<Led, PatchError> {
     let begin = Instant::now();
     if await_stop(pid, begin, |status| status == ptrace::Status::Event)?.is_none() {
-        return Ok(None);
+        return Ok(Led::Gone);
     }
-    let is_long = ptrace::registers(pid).is_ok_and(|r| r.cs == LONG_MODE);
-    let Some(entry) = entry_of(pid).filter(|_| is_long) else {
-        return Ok(None);
+    if ptrace::registers(pid).is_ok_and(|r| r.cs == SHORT_MODE) {
+        return Ok(Led::Short);
+    }
+    let Some(entry) = entry_of(pid) else {
+        return Ok(Led::Gone);
     };
     let space = Space::open(pid)?;
     let Some(before) = EntryNap::plan(&space, entry)? else {
-        return Ok(None);
+        return Ok(Led::Gone);
     };
     before.put(&space)?;
     let _ = ptrace::detach(pid, 0);
@@ -121,7 +190,7 @@ fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
         if before.is_taken(pid)
             && let Some(held) = take_back(&space, &before, |at_entry| nap(&space, at_entry))?
         {
-            return Ok(held);
+            return Ok(held.map_or(Led::Gone, |nap| Led::Napping(nap.into())));
         }
         std::thread::sleep(POLL);
     }
@@ -130,10 +199,10 @@ fn lead_to_entry(pid: i32) -> Result<Option<Held>, PatchError> {
         // If it does not stop, the nap ends by itself.
         take_back(&space, &before, |at_entry| {
             let _ = ptrace::set_registers(pid, &at_entry);
-            Ok(None::<Held>)
+            Ok(None::<Nap>)
         })?;
     }
-    Ok(None)
+    Ok(Led::Gone)
 }
 
 /// Takes the nap back. A program that is in it goes on `from_entry`, with the registers of its first instruction. None
@@ -196,7 +265,7 @@ pub fn entry_of(pid: i32) -> Option<u64> {
 
 /// Puts a stopped thread to sleep before the instruction that these registers stand at; it begins when it
 /// is let go. None, with the thread at that instruction, when there is no code to sleep in.
-fn nap(space: &Space, registers: user_regs_struct) -> Result<Option<Held>, PatchError> {
+fn nap(space: &Space, registers: user_regs_struct) -> Result<Option<Nap>, PatchError> {
     let pid = space.pid;
     let Some(call) = find_call(space, &space.mappings()?) else {
         let _ = ptrace::set_registers(pid, &registers);
@@ -220,10 +289,10 @@ fn nap(space: &Space, registers: user_regs_struct) -> Result<Option<Held>, Patch
         ..registers
     };
     ptrace::set_registers(pid, &asleep).map_err(PatchError::io("setting registers"))?;
-    Ok(Some(Held {
+    Ok(Some(Nap {
         pid,
         registers,
-        nap: call,
+        call,
     }))
 }
 

@@ -16,6 +16,16 @@ impl Checker<'_> {
             let message = "args[ ] may not be referenced outside of a probe clause";
             return Err(Fault::new(Tag::ArgsNone, span, message));
         };
+        let outside = |probe: &ProbePattern| {
+            let message = format!(
+                "index {at} is out of range for {} args[ ]",
+                described(probe)
+            );
+            Fault::new(Tag::ArgsIdx, span, message)
+        };
+        if at < 0 || ["BEGIN", "END"].contains(&&*probe.name) {
+            return Err(outside(&probe));
+        }
         let known = match self.world.arguments(&probe, &mut self.script.types) {
             Arguments::Known(types) => types,
             Arguments::Ambiguous => {
@@ -32,11 +42,7 @@ impl Checker<'_> {
         };
         let found = usize::try_from(at).ok().and_then(|at| known.get(at));
         let Some(Argument { ty, passed }) = found.copied() else {
-            let message = format!(
-                "index {at} is out of range for {} args[ ]",
-                described(&probe)
-            );
-            return Err(Fault::new(Tag::ArgsIdx, span, message));
+            return Err(outside(&probe));
         };
         let scalar = matches!(
             self.types().actual(ty),

@@ -33,10 +33,7 @@ impl Checker<'_> {
         let value = match self.deletes(&place, &value) {
             true if self.types().is_string(ty) => self.string("", value.span),
             true => self.int(0, ty, value.span),
-            false => {
-                self.refuse_records(&place, span)?;
-                self.assigned_to(value, ty, span)?
-            }
+            false => self.assigned_to(value, ty, span)?,
         };
         let kind = ExprKind::Assign(place.into(), value.into());
         Ok(Expr { kind, ty, span })
@@ -52,24 +49,6 @@ impl Checker<'_> {
                 }
                 _ => false,
             }
-    }
-
-    /// Structures are copied to variables as wholes, but not to a thread's or an array's.
-    fn refuse_records(&self, place: &Place, span: Span) -> Checked<()> {
-        let fits = match place.kind {
-            PlaceKind::Variable(id) | PlaceKind::Part(id, _) => {
-                self.script.variables[id.0 as usize].scope != Scope::Thread
-            }
-            _ => false,
-        };
-        if fits || !self.types().is_record(place.ty) {
-            return Ok(());
-        }
-        let message = format!(
-            "cannot assign values of type \"{}\": assign to its members or use a pointer",
-            self.type_text(place.ty)
-        );
-        Err(Fault::new(Tag::VarUnsup, span, message))
     }
 
     /// A value converted to a place's type, or the error that it cannot be.
@@ -324,7 +303,10 @@ impl Checker<'_> {
     /// Variables, and memory that a variable or an allocation points to; never the target's by its symbols.
     fn is_writable(&self, place: &Place) -> bool {
         match &place.kind {
-            PlaceKind::Variable(_) | PlaceKind::Element(..) | PlaceKind::Part(..) => true,
+            PlaceKind::Variable(_)
+            | PlaceKind::Element(..)
+            | PlaceKind::ElementPart(..)
+            | PlaceKind::Part(..) => true,
             PlaceKind::ThreadPointer { .. } => false,
             PlaceKind::Memory(address) | PlaceKind::Bits { address, .. } => {
                 self.is_writable_base(address)

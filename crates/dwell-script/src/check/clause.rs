@@ -10,6 +10,7 @@ use crate::builtins::functions::Callee;
 use crate::error::{Checked, Fault};
 use crate::tag::Tag;
 use crate::typed::{Clause, Expr, ProbePattern, Statement};
+use crate::types::Type;
 
 impl Checker<'_> {
     /// A clause once for each of its probes.
@@ -60,8 +61,9 @@ impl Checker<'_> {
             return Ok(None);
         };
         self.misplaced = None;
-        let value = self.value(predicate)?;
-        if !self.is_condition(value.ty) {
+        let value = self.expr(predicate)?;
+        let is_array = matches!(self.types().actual(value.ty), Type::Array { .. });
+        if is_array || !self.is_condition(value.ty) {
             let message = "predicate result must be of scalar type";
             return Err(Fault::new(Tag::PredScalar, predicate.span, message));
         }

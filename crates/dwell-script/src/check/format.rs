@@ -3,22 +3,12 @@
 use super::Checker;
 use crate::ast;
 use crate::error::{Checked, Fault};
+use crate::output::format::{self, Conversion, Extent, Piece};
 use crate::schema::AggregationId;
 use crate::span::Span;
 use crate::tag::Tag;
 use crate::typed::{Expr, ExprKind, Recording};
 use crate::types::Type;
-
-/// One conversion of a format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Conversion {
-    /// Size prefixes and letter: `lld`.
-    name: String,
-    /// The number of `*`.
-    dynamic: usize,
-    /// `%@d`: takes the aggregated value.
-    aggregated: bool,
-}
 
 impl Checker<'_> {
     /// The format and arguments of `printf`, `system` and `freopen`.
@@ -32,19 +22,22 @@ impl Checker<'_> {
         let conversions = conversions(name, &format, arguments[0].span)?;
         let mut values = Vec::new();
         for argument in &arguments[1..] {
-            if self.is_action(argument) {
-                let message = format!("{name}( ) may not be applied to a void expression");
-                return Err(Fault::new(Tag::PrintfArgType, argument.span, message));
-            }
-            values.push(self.recorded(argument)?);
+            values.push(match self.is_action(argument) {
+                true => Err(argument.span),
+                false => Ok(self.recorded(argument)?),
+            });
         }
         let mut rest = values.into_iter();
         let mut taken = Vec::new();
         for (number, conversion) in conversions.iter().enumerate() {
-            for _ in 0..conversion.dynamic {
-                taken.push(self.dynamic_argument(name, number, conversion, rest.next(), span)?);
+            for (extent, mark) in [(conversion.width, "*"), (conversion.precision, ".*")] {
+                if extent == Extent::Argument {
+                    let at = taken.len() + 2;
+                    let place = (name, number, conversion, at);
+                    taken.push(self.dynamic_argument(place, mark, rest.next(), span)?);
+                }
             }
-            if conversion.aggregated {
+            if conversion.aggregation {
                 let message = format!(
                     "%@ conversion requires an aggregation and is not for use with {name}( )"
                 );
@@ -54,6 +47,10 @@ impl Checker<'_> {
                 return Err(missing_argument(name, number, conversion, span));
             };
             let at = taken.len() + 2;
+            let value = value.map_err(|span| {
+                let wanted = any_prototype(conversion);
+                incompatible((name, number, conversion, at), wanted, "void", span)
+            })?;
             taken.push(self.converted(name, number, conversion, value, at)?);
         }
         if rest.next().is_some() {
@@ -66,33 +63,35 @@ impl Checker<'_> {
         Ok((format, taken))
     }
 
-    /// The width or precision that `*` stands for.
+    /// The width or precision that a `*` stands for; an action gives none, but its place.
     fn dynamic_argument(
         &mut self,
-        name: &str,
-        number: usize,
-        conversion: &Conversion,
-        value: Option<Expr>,
+        (name, number, conversion, at): ConversionOf<'_>,
+        mark: &str,
+        value: Option<Result<Expr, Span>>,
         span: Span,
     ) -> Checked<Expr> {
-        let Some(value) = value else {
-            let message = format!(
-                "{name}( ) prototype mismatch: conversion #{} (%{}) is missing a corresponding \"*\" argument",
-                number + 1,
-                conversion.name
-            );
-            return Err(Fault::new(Tag::PrintfDynProto, span, message));
+        let (ty, span) = match value {
+            None => {
+                let message = format!(
+                    "{name}( ) prototype mismatch: conversion #{} (%{}) is missing a corresponding \"{mark}\" argument",
+                    number + 1,
+                    conversion.name
+                );
+                return Err(Fault::new(Tag::PrintfDynProto, span, message));
+            }
+            Some(Ok(value)) if self.types().is_int(value.ty) => {
+                return Ok(self.convert(value, self.common.int));
+            }
+            Some(Ok(value)) => (self.type_text(value.ty), value.span),
+            Some(Err(span)) => ("void".to_owned(), span),
         };
-        if self.types().is_int(value.ty) {
-            return Ok(self.convert(value, self.common.int));
-        }
         let message = format!(
-            "{name}( ) argument is incompatible with conversion #{} prototype:\n\tconversion: % * {}\n\t prototype: int\n\t  argument: {}",
+            "{name}( ) argument #{at} is incompatible with conversion #{} prototype:\n\tconversion: %{mark}{}\n\t prototype: int\n\t  argument: {ty}",
             number + 1,
             conversion.name,
-            self.type_text(value.ty)
         );
-        Err(Fault::new(Tag::PrintfDynType, value.span, message))
+        Err(Fault::new(Tag::PrintfDynType, span, message))
     }
 
     /// The argument of a conversion; characters become a string where one is wanted.
@@ -104,17 +103,12 @@ impl Checker<'_> {
         value: Expr,
         at: usize,
     ) -> Checked<Expr> {
-        let wanted = self.prototype(conversion, &value);
-        if let Some(prototype) = wanted {
-            let message = format!(
-                "{name}( ) argument #{at} is incompatible with conversion #{} prototype:\n\tconversion: %{}\n\t prototype: {prototype}\n\t  argument: {}",
-                number + 1,
-                conversion.name,
-                self.type_text(value.ty)
-            );
-            return Err(Fault::new(Tag::PrintfArgType, value.span, message));
+        if let Some(wanted) = self.prototype(conversion, &value) {
+            let ty = self.type_text(value.ty);
+            let place = (name, number, conversion, at);
+            return Err(incompatible(place, wanted, &ty, value.span));
         }
-        if matches!(conversion.name.as_str(), "s" | "S") {
+        if matches!(&*conversion.name, "s" | "S") {
             let string = self.common.string;
             return Ok(self.convert(value, string));
         }
@@ -251,7 +245,7 @@ impl Checker<'_> {
             _ => self.common.int64,
         };
         for (number, conversion) in conversions("printa", format, span)?.iter().enumerate() {
-            let ty = match conversion.aggregated {
+            let ty = match conversion.aggregation {
                 true => Some(value_type),
                 false => keys.next(),
             };
@@ -278,6 +272,35 @@ fn prefix_prototype(prefix: &str) -> &'static str {
     }
 }
 
+/// A function's name; the number of a conversion from 0, the conversion, and the number of its argument from 1.
+type ConversionOf<'a> = (&'a str, usize, &'a Conversion, usize);
+
+/// What a conversion would take, for who gives it nothing.
+fn any_prototype(conversion: &Conversion) -> &'static str {
+    let letter = conversion.name.chars().last().unwrap_or_default();
+    match letter {
+        's' | 'S' => "char [] or string (or use stringof)",
+        'k' => "stack",
+        'a' | 'p' => "pointer or integer",
+        'A' => "usymaddr, or pointer or integer (with -p/-c)",
+        _ => prefix_prototype(conversion.name.trim_end_matches(letter)),
+    }
+}
+
+fn incompatible(
+    (name, number, conversion, at): ConversionOf<'_>,
+    wanted: &str,
+    given: &str,
+    span: Span,
+) -> Box<Fault> {
+    let message = format!(
+        "{name}( ) argument #{at} is incompatible with conversion #{} prototype:\n\tconversion: %{}\n\t prototype: {wanted}\n\t  argument: {given}",
+        number + 1,
+        conversion.name,
+    );
+    Fault::new(Tag::PrintfArgType, span, message)
+}
+
 fn missing_argument(name: &str, number: usize, conversion: &Conversion, span: Span) -> Box<Fault> {
     let message = format!(
         "{name}( ) prototype mismatch: conversion #{} (%{}) is missing a corresponding value argument",
@@ -287,60 +310,17 @@ fn missing_argument(name: &str, number: usize, conversion: &Conversion, span: Sp
     Fault::new(Tag::PrintfArgProto, span, message)
 }
 
-/// The conversions of a format, `%%` left out.
+/// The conversions of a format.
 fn conversions(name: &str, format: &str, span: Span) -> Checked<Vec<Conversion>> {
     if format.is_empty() && name != "freopen" {
         let message = format!("{name}( ) format string is empty");
         return Err(Fault::new(Tag::PrintfFmtEmpty, span, message));
     }
-    let mut found = Vec::new();
-    let mut rest = format;
-    while let Some(at) = rest.find('%') {
-        rest = &rest[at + 1..];
-        let flags = rest
-            .find(|c: char| !"@-+ #0'123456789.*?".contains(c))
-            .unwrap_or(rest.len());
-        let (flags, after) = rest.split_at(flags);
-        let prefix = after
-            .find(|c: char| !"hlLw".contains(c))
-            .unwrap_or(after.len());
-        let (prefix, after) = after.split_at(prefix);
-        let Some(letter) = after.chars().next() else {
-            let message = format!("{name}( ) format string ends in the middle of a conversion");
-            return Err(Fault::new(Tag::Syntax, span, message));
-        };
-        rest = &after[letter.len_utf8()..];
-        if letter == '%' {
-            continue;
-        }
-        let known = "aAcCdeEfgGikopsSTuxXY".contains(letter)
-            && ["", "h", "l", "ll", "L", "w", "hh"].contains(&prefix);
-        if !known {
-            let message = format!(
-                "failed to compile {name}( ) format string: %{prefix}{letter} is not a conversion"
-            );
-            return Err(Fault::new(Tag::Syntax, span, message));
-        }
-        found.push(Conversion {
-            name: format!("{prefix}{letter}"),
-            dynamic: flags.matches(['*', '?']).count() - flags.matches('?').count(),
-            aggregated: flags.contains('@'),
-        });
-    }
-    Ok(found)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conversions_are_found_with_their_flags() {
-        let found = conversions("printf", "%-10s 100%% %@8lld %*.*x", Span::default()).unwrap();
-        let names: Vec<_> = found
-            .iter()
-            .map(|c| (c.name.as_str(), c.dynamic, c.aggregated))
-            .collect();
-        assert_eq!(names, [("s", 0, false), ("lld", 0, true), ("x", 2, false)]);
-    }
+    let format = format::parse(format);
+    let format = format.map_err(|error| Fault::new(Tag::Syntax, span, error.to_string()))?;
+    let conversions = format.pieces.into_iter().filter_map(|piece| match piece {
+        Piece::Text(_) => None,
+        Piece::Conversion(conversion) => Some(conversion),
+    });
+    Ok(conversions.collect())
 }

@@ -128,7 +128,12 @@ impl Checker<'_> {
             let value = self.assigned(value, *ty)?;
             self.bind(&mut frame, name.clone(), value)?;
         }
-        let value = self.within(frame, span, |checker| checker.expr(&inline.value))?;
+        let value = self.within(frame, span, |checker| checker.expr(&inline.value));
+        // What is wrong with it is told where it is used: it may stand in another part of the script, or in D's library.
+        let value = value.map_err(|mut fault| {
+            fault.span = span;
+            fault
+        })?;
         let mut value = match self.assignable(&value, inline.ty) {
             true => self.convert(value, inline.ty),
             false => return Err(self.inline_mismatch(inline, &value, span)),

@@ -117,8 +117,12 @@ impl Checker<'_> {
             let message = "operator . must be applied to a variable or to memory";
             return Err(Fault::new(Tag::OpLval, span, message));
         };
-        if let PlaceKind::Element(..) = place.kind {
-            let message = "members of structures in associative arrays cannot be named";
+        let dynamic = matches!(
+            place.kind,
+            PlaceKind::Element(..) | PlaceKind::ElementPart(..)
+        );
+        if dynamic && found.bits.is_some() {
+            let message = "bit-fields of structures in associative arrays cannot be named";
             return Err(Fault::new(Tag::VarUnsup, span, message));
         }
         let kind = match found.bits {

@@ -130,7 +130,10 @@ impl Checker<'_> {
                 format!("function '{name}' may not be referenced as scalar"),
             )
         } else if SPECIAL.contains(&name) && name != "curthread" {
-            (Tag::OpDyn, format!("array '{name}' needs an index"))
+            (
+                Tag::IdentBadref,
+                format!("array '{name}' may not be referenced as scalar"),
+            )
         } else {
             (
                 Tag::IdentUndef,

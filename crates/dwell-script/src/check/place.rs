@@ -24,7 +24,7 @@ impl Checker<'_> {
         let (tag, message) = match of.kind {
             ExprKind::Read(place) => match place.kind {
                 PlaceKind::Bits { .. } => (Tag::AddrofBitfield, "cannot take address of bit-field"),
-                PlaceKind::Element(..) => {
+                PlaceKind::Element(..) | PlaceKind::ElementPart(..) => {
                     (Tag::AddrofVar, "cannot take address of dynamic variable")
                 }
                 PlaceKind::Variable(_) if !whole => {
@@ -241,13 +241,21 @@ impl Checker<'_> {
     }
 }
 
-/// A part of a variable, or another thread-local place, some bytes further on.
+/// A part of a variable or an element, or another thread-local place, some bytes further on.
 pub(super) fn moved_place(kind: &PlaceKind, by: i64) -> Option<PlaceKind> {
     match kind {
         PlaceKind::Variable(id) => Some(PlaceKind::Part(*id, u32::try_from(by).ok()?)),
         PlaceKind::Part(id, offset) => {
             let offset = i64::from(*offset).checked_add(by)?;
             Some(PlaceKind::Part(*id, u32::try_from(offset).ok()?))
+        }
+        PlaceKind::Element(id, keys) => {
+            let offset = u32::try_from(by).ok()?;
+            Some(PlaceKind::ElementPart(*id, keys.clone(), offset))
+        }
+        PlaceKind::ElementPart(id, keys, offset) => {
+            let offset = u32::try_from(i64::from(*offset).checked_add(by)?).ok()?;
+            Some(PlaceKind::ElementPart(*id, keys.clone(), offset))
         }
         PlaceKind::ThreadPointer { offset } => Some(PlaceKind::ThreadPointer {
             offset: offset.wrapping_add(by),

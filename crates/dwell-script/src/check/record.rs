@@ -95,6 +95,10 @@ impl Checker<'_> {
             }
             Action::Freopen => {
                 let (format, values) = self.formatted(prototype.name, arguments, span)?;
+                if &*format == "." {
+                    let message = "freopen( ) argument #1 cannot be \".\"";
+                    return Err(Fault::new(Tag::FreopenInvalid, span, message));
+                }
                 Recording::Freopen(format, values)
             }
             Action::Ftruncate => Recording::Freopen("".into(), Vec::new()),

@@ -1,5 +1,7 @@
 //! Definitions of structures, unions and enumerations: members laid out as the x86-64 ABI does.
 
+use std::collections::HashSet;
+
 use super::Checker;
 use crate::ast;
 use crate::error::{Checked, Fault};
@@ -36,6 +38,7 @@ impl Checker<'_> {
         for declaration in members {
             self.member_declaration(declaration, &mut layout)?;
         }
+        refuse_twice(&layout.members, span)?;
         let size = layout.bits.div_ceil(8).next_multiple_of(layout.alignment);
         let Ok(size) = u32::try_from(size) else {
             return Err(Fault::new(Tag::DeclArrbig, span, "structure is too big"));
@@ -296,6 +299,22 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Two members of one name are an error.
+fn refuse_twice(members: &[Member], span: Span) -> Checked<()> {
+    let mut known = HashSet::new();
+    let twice = members
+        .iter()
+        .find(|member| !member.name.is_empty() && !known.insert(&member.name));
+    let Some(member) = twice else {
+        return Ok(());
+    };
+    let message = format!(
+        "failed to define member '{}': Duplicate member or variable name",
+        member.name
+    );
+    Err(Fault::new(Tag::Unknown, span, message))
 }
 
 /// The value of a constant.

@@ -88,6 +88,12 @@ impl Assembler {
         self.emit(Instruction::jump(condition, dst, src, 0));
     }
 
+    /// See [`dwell_abi::program::instruction::MAY_GIVE_UP`].
+    pub(super) fn may_give_up(&mut self, to: Label) {
+        self.jumps.push((self.code.len(), to));
+        self.emit(Instruction::may_give_up(0));
+    }
+
     /// The code with all jumps in place, and without what no path leads to: the kernel refuses that.
     pub(super) fn finish(self) -> Result<Vec<Instruction>, CodeError> {
         let target = |label: Label| self.places[label.0].expect("every label is placed");

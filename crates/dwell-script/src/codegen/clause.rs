@@ -44,18 +44,18 @@ pub(super) fn uses(script: &Script, clauses: &[usize]) -> Uses {
     let mut uses = Uses::default();
     for clause in clauses {
         let clause = &script.clauses[*clause];
-        super::place::visit_clause(clause, &mut |e| match e {
-            super::place::Seen::Variable(id) => {
+        super::visit::visit_clause(clause, &mut |e| match e {
+            super::visit::Seen::Variable(id) => {
                 let variable = &script.variables[id.0 as usize];
                 if variable.scope == Scope::Clause && variable.keys.is_none() {
                     uses.locals.insert(id);
                 }
             }
-            super::place::Seen::Builtin(Builtin::Timestamp) => uses.time = true,
-            super::place::Seen::Function(Function::Strtok) => uses.tokens = true,
-            super::place::Seen::Changed(_)
-            | super::place::Seen::Builtin(_)
-            | super::place::Seen::Function(_) => {}
+            super::visit::Seen::Builtin(Builtin::Timestamp) => uses.time = true,
+            super::visit::Seen::Function(Function::Strtok) => uses.tokens = true,
+            super::visit::Seen::Changed(_)
+            | super::visit::Seen::Builtin(_)
+            | super::visit::Seen::Function(_) => {}
         });
     }
     uses

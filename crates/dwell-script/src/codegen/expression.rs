@@ -146,43 +146,6 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// A whole record or array.
-    fn bytes(&mut self, e: &Expr, at: Location, size: u32) -> Result<(), CodeError> {
-        let ExprKind::Read(place) = &e.kind else {
-            return Err(CodeError::unsupported("a computed structure", e.span));
-        };
-        match self.prepare(place, e.span)? {
-            super::place::Prepared::Here(from) => {
-                self.copy(at, from, size.next_multiple_of(8));
-                Ok(())
-            }
-            super::place::Prepared::Outside(address, _) => {
-                self.load_word(0, address);
-                self.read_bytes(at, size)
-            }
-            _ => Err(CodeError::unsupported(
-                "a structure in a thread's or an array's memory",
-                e.span,
-            )),
-        }
-    }
-
-    /// A structure from memory into a variable.
-    fn assign_bytes(&mut self, place: &Place, value: &Expr) -> Result<(), CodeError> {
-        let mark = self.frame.mark();
-        let super::place::Prepared::Here(at) = self.prepare(place, value.span)? else {
-            return Err(CodeError::unsupported(
-                "a structure in a thread's or an array's memory",
-                value.span,
-            ));
-        };
-        let sizes = self.generator.layout.sizes;
-        let size = super::fields::size_of(&self.script.types, sizes, place.ty);
-        self.bytes(value, at, size)?;
-        self.frame.release(mark);
-        Ok(())
-    }
-
     pub(super) fn address_of(&mut self, place: &Place, e: &Expr) -> Result<(), CodeError> {
         match &place.kind {
             PlaceKind::Memory(address) => self.value(address),
@@ -237,10 +200,12 @@ impl Maker<'_, '_> {
     ) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let prepared = self.prepare(place, e.span)?;
-        self.value(value)?;
-        let right = self.spill()?;
+        // As in dtrace, what was there counts as it was before the right side is computed.
         self.read(prepared, place.ty)?;
-        self.load_word(1, right);
+        let left = self.spill()?;
+        self.value(value)?;
+        self.code.mov(1, 0);
+        self.load_word(0, left);
         self.operate(operator, self.shape(place.ty).1)?;
         self.write(prepared, place.ty, e.span)?;
         self.frame.release(mark);

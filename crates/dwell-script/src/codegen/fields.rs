@@ -5,9 +5,24 @@ use crate::types::{Type, TypeId, Types};
 /// Sizes that options decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sizes {
-    /// Bytes of a string, its zero included; a multiple of 8.
+    /// Room for a string, its zero included; a multiple of 8.
     pub(super) string: u32,
+    /// The most bytes of a string, its zero included: `strsize`.
+    pub(super) most: u32,
 }
+
+impl Sizes {
+    pub(super) fn new(strsize: u32) -> Self {
+        let most = strsize.max(1);
+        Sizes {
+            string: most.next_multiple_of(8).max(LEAST_ROOM),
+            most,
+        }
+    }
+}
+
+/// An address of the internet as text fits into any room.
+const LEAST_ROOM: u32 = 16;
 
 /// Bytes of a type's values.
 pub(super) fn size_of(types: &Types, sizes: Sizes, ty: TypeId) -> u32 {

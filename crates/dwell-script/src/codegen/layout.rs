@@ -52,12 +52,15 @@ pub(super) const AGGREGATION_PREFIX: u32 = 8;
 /// The most keys of all aggregations that share a store.
 const MOST_ENTRIES: u32 = 1 << 24;
 /// Room for an aggregation without keys, which has one at a time.
-const FEWEST_ENTRIES: u32 = 64;
+const WITHOUT_KEYS: u32 = 4;
+/// More aggregations than these share stores, since a program may only name 64 and each takes memory. Up to so many have
+/// their own: in an interrupt, as timers are, the kernel gives a store only one new key.
+const OWN_STORES: usize = 8;
 /// What the kernel keeps of an entry besides its key and value, bytes. The default of `aggsize` has room for a million
 /// numbers; more would make a table that takes long to read, however little is in it.
 const ENTRY_SIZE: u32 = 40;
 /// The largest value of sums.
-const ZEROS_SIZE: u32 = 8 << 10;
+pub(super) const ZEROS_SIZE: u32 = 8 << 10;
 
 /// Where a variable lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +88,8 @@ pub(super) struct Layout {
     pub(super) speculations: (u32, u32),
     /// How values are laid out.
     pub(super) sizes: Sizes,
+    /// Whether each array and aggregation has room for an element.
+    pub(super) fits: bool,
     /// Whether a program reads [`control::THREAD_POINTER`].
     pub(super) needs_thread_pointer: bool,
 }
@@ -107,9 +112,7 @@ impl Layout {
         limits: &Limits,
         aggregations: &[AggregationSchema],
     ) -> Self {
-        let sizes = Sizes {
-            string: limits.strsize.next_multiple_of(8),
-        };
+        let sizes = Sizes::new(limits.strsize);
         let mut layout = Layout {
             homes: Vec::new(),
             sums: Vec::new(),
@@ -130,6 +133,7 @@ impl Layout {
             constants: HashMap::new(),
             speculations: (0, 0),
             sizes,
+            fits: true,
             needs_thread_pointer: false,
         };
         layout.new_speculations(limits.nspec);
@@ -143,9 +147,10 @@ impl Layout {
             size: thread.max(8),
         };
         for (aggregation, schema) in script.aggregations.iter().zip(aggregations) {
+            let shares = schema.key_size == 0 || aggregations.len() > OWN_STORES;
             let store = aggregation
                 .function
-                .map(|function| layout.new_sums(limits, function, schema));
+                .map(|function| layout.new_sums(limits, function, schema, shares));
             layout.sums.push(store);
         }
         layout
@@ -163,11 +168,12 @@ impl Layout {
             (Some(keys), scope) => {
                 let own = if scope == Scope::Thread { 8 } else { 0 };
                 let key = own + fields::key_size(&script.types, self.sizes, keys);
-                let entries = (limits.dynvarsize / (key + size)).max(16);
+                let entries = limits.dynvarsize / (key + size);
+                self.fits &= entries > 0;
                 self.stores.push(Store::Table {
                     key,
                     value: size,
-                    entries,
+                    entries: entries.max(1),
                 });
                 Home::Table(self.stores.len() as u32 - 1)
             }
@@ -192,22 +198,23 @@ impl Layout {
         self.speculations = (count, at as u32);
     }
 
-    /// The store of an aggregation: those whose keys and values have the same sizes share one, since a program may
-    /// only name 64.
+    /// The store of an aggregation. It may share that of others whose keys and values have the same sizes.
     fn new_sums(
         &mut self,
         limits: &Limits,
         function: Aggregate,
         schema: &AggregationSchema,
+        shares: bool,
     ) -> u32 {
         let (key, value) = (AGGREGATION_PREFIX + schema.key_size, 8 * words(function));
         let most = limits.aggsize / u64::from(key + 8 + ENTRY_SIZE);
+        self.fits &= most > 0;
         let more = match schema.key_size {
-            0 => FEWEST_ENTRIES,
-            _ => most.clamp(FEWEST_ENTRIES.into(), MOST_ENTRIES.into()) as u32,
+            0 => WITHOUT_KEYS,
+            _ => most.clamp(1, MOST_ENTRIES.into()) as u32,
         };
         let alike = |store: &Store| matches!(store, Store::Sums { key: k, value: v, .. } if (*k, *v) == (key, value));
-        if let Some(at) = self.stores.iter().position(alike) {
+        if shares && let Some(at) = self.stores.iter().position(alike) {
             if let Store::Sums { entries, .. } = &mut self.stores[at] {
                 *entries = (*entries + more).min(MOST_ENTRIES);
             }

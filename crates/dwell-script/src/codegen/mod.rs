@@ -29,9 +29,11 @@ mod sharing;
 mod site;
 mod speculation;
 mod strings;
+mod structures;
 #[cfg(test)]
 mod tests;
 mod text;
+mod visit;
 
 pub use error::CodeError;
 pub use frame::{SLOT_SIZE, SLOTS};
@@ -41,7 +43,7 @@ pub use program::{ERROR_CLAUSE, ErrorRecord};
 pub use sharing::{Shared, leaves_records, shared, written};
 pub use site::{Numbering, SYSTEM_CALLS, Site};
 
-use crate::schema::{AggregationId, AggregationSchema, ClauseSchema, Row};
+use crate::schema::{AggregationId, AggregationSchema, ClauseSchema, RecordHeader, Row};
 use crate::typed::{Aggregation, Script};
 use dwell_abi::program::{Program, Store};
 use layout::Layout;
@@ -90,9 +92,7 @@ pub struct Generator<'a> {
 impl<'a> Generator<'a> {
     /// Lays out what the script's programs share.
     pub fn new(script: &'a Script, limits: &Limits) -> Self {
-        let sizes = fields::Sizes {
-            string: limits.strsize.next_multiple_of(8),
-        };
+        let sizes = fields::Sizes::new(limits.strsize);
         let aggregations: Vec<AggregationSchema> = script
             .aggregations
             .iter()
@@ -171,6 +171,15 @@ impl<'a> Generator<'a> {
     /// Whether programs want to know [`control::THREAD_POINTER`]; complete once all of them are made.
     pub fn needs_thread_pointer(&self) -> bool {
         self.layout.needs_thread_pointer
+    }
+
+    /// Whether the limits leave each array and aggregation room for one element, and a buffer of so many bytes has room
+    /// for one record of each clause.
+    pub fn fits(&self, buffer: u64) -> bool {
+        let header = size_of::<RecordHeader>() as u64;
+        let sizes = self.clauses.iter().map(|clause| clause.size.into());
+        let largest: u64 = sizes.max().unwrap_or(0);
+        self.layout.fits && (largest == 0 || header + largest <= buffer)
     }
 
     /// The records of each clause.

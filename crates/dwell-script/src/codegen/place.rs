@@ -1,9 +1,9 @@
 //! Variables, elements of arrays and memory: reading and assigning.
-use super::clause::expressions;
+use super::assembler::Label;
 use super::error::CodeError;
 use super::fields;
 use super::frame::Location;
-use super::layout::{Home, THREAD, control};
+use super::layout::{Home, THREAD, ZEROS_SIZE, control};
 use super::memory::Size;
 use super::program::Maker;
 use crate::span::Span;
@@ -25,6 +25,12 @@ pub(super) enum Prepared {
     SmallThread(u32),
     /// An element of a table; the key lies there.
     Element { store: u32, key: Location },
+    /// A part of one, from that offset on.
+    ElementPart {
+        store: u32,
+        key: Location,
+        offset: u32,
+    },
     /// Memory of the target or the kernel, whose address lies there; or of a variable of ours.
     Outside(Location, Option<Owner>),
     /// Likewise, some bits of an integer.
@@ -49,10 +55,7 @@ impl Maker<'_, '_> {
         match &place.kind {
             PlaceKind::Variable(id) => Ok(self.variable(*id, 0)),
             PlaceKind::Part(id, offset) => {
-                let end = offset.saturating_add(self.size_of(place.ty));
-                if end > self.generator.layout.variable_size(self.script, *id) {
-                    return Err(CodeError::unsupported("a place behind its variable", span));
-                }
+                self.check_part(*id, *offset, place.ty, span)?;
                 let part = self.variable(*id, *offset);
                 let is_scalar = fields::is_scalar(&self.script.types, place.ty);
                 let is_small = is_scalar && self.shape(place.ty).0 < 8;
@@ -62,7 +65,20 @@ impl Maker<'_, '_> {
                     part => part,
                 })
             }
-            PlaceKind::Element(id, keys) => self.element(*id, keys),
+            PlaceKind::Element(id, keys) => {
+                let (store, key) = self.element(*id, keys)?;
+                Ok(Prepared::Element { store, key })
+            }
+            PlaceKind::ElementPart(id, keys, offset) => {
+                self.check_part(*id, *offset, place.ty, span)?;
+                if self.generator.layout.variable_size(self.script, *id) > ZEROS_SIZE {
+                    let what = "a part of an element of more than 8 KiB";
+                    return Err(CodeError::unsupported(what, span));
+                }
+                let (store, key) = self.element(*id, keys)?;
+                let offset = *offset;
+                Ok(Prepared::ElementPart { store, key, offset })
+            }
             PlaceKind::Memory(address) => {
                 self.value(address)?;
                 Ok(Prepared::Outside(self.spill()?, self.owner(address)))
@@ -118,7 +134,21 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn size_of(&self, ty: TypeId) -> u32 {
+    fn check_part(
+        &self,
+        id: VariableId,
+        offset: u32,
+        ty: TypeId,
+        span: Span,
+    ) -> Result<(), CodeError> {
+        let end = offset.saturating_add(self.size_of(ty));
+        if end > self.generator.layout.variable_size(self.script, id) {
+            return Err(CodeError::unsupported("a place behind its variable", span));
+        }
+        Ok(())
+    }
+
+    pub(super) fn size_of(&self, ty: TypeId) -> u32 {
         fields::size_of(&self.script.types, self.generator.layout.sizes, ty)
     }
 
@@ -131,7 +161,8 @@ impl Maker<'_, '_> {
         }
     }
 
-    fn element(&mut self, id: VariableId, keys: &[Expr]) -> Result<Prepared, CodeError> {
+    /// The table of an array, and where the key of an element lies.
+    fn element(&mut self, id: VariableId, keys: &[Expr]) -> Result<(u32, Location), CodeError> {
         let Home::Table(store) = self.generator.layout.home_of(id) else {
             unreachable!("only arrays have elements");
         };
@@ -156,7 +187,7 @@ impl Maker<'_, '_> {
             self.cut(0, 4, false);
             self.store_word(key, 0);
         }
-        Ok(Prepared::Element { store, key })
+        Ok((store, key))
     }
 
     /// The value of a scalar at a place into register 0.
@@ -180,6 +211,11 @@ impl Maker<'_, '_> {
             Prepared::Element { store, key } => {
                 self.lookup(store, key);
                 self.load_if_found(0, Width::W8);
+            }
+            Prepared::ElementPart { store, key, offset } => {
+                self.lookup(store, key);
+                self.load_if_found(offset, width_of(size));
+                self.cut(0, size, signed);
             }
             Prepared::Outside(address, _) => {
                 self.load_word(0, address);
@@ -222,6 +258,17 @@ impl Maker<'_, '_> {
             Prepared::Small(at) => self.store_at(width_of(size), at, 0),
             Prepared::SmallThread(offset) => self.write_thread(offset, width_of(size))?,
             Prepared::Element { store, key } => self.write_element(store, key)?,
+            Prepared::ElementPart { store, key, offset } => {
+                let mark = self.frame.mark();
+                let value = self.spill()?;
+                let none = self.code.label();
+                self.whole_element(store, key, none);
+                self.load_word(1, value);
+                self.code.store(width_of(size), 0, offset as i16, 1);
+                self.code.place(none);
+                self.load_word(0, value);
+                self.frame.release(mark);
+            }
             Prepared::Outside(address, owner) => self.write_own(address, owner, size)?,
             Prepared::Bits {
                 address,
@@ -326,6 +373,18 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
+    /// The address of an element's value, which is all zeros if it was not there, into register 0; without room for it
+    /// the code goes on at the label.
+    pub(super) fn whole_element(&mut self, store: u32, key: Location, none: Label) {
+        let found = self.code.label();
+        self.lookup(store, key);
+        self.code.jump_imm(Jump::Ne, 0, 0, found);
+        self.update(store, key, Location::Memory(control::ZEROS));
+        self.lookup(store, key);
+        self.code.jump_imm(Jump::Eq, 0, 0, none);
+        self.code.place(found);
+    }
+
     fn write_thread(&mut self, offset: u32, width: Width) -> Result<(), CodeError> {
         let mark = self.frame.mark();
         let value = self.spill()?;
@@ -417,82 +476,4 @@ impl Maker<'_, '_> {
 
 fn width_of(size: u32) -> Width {
     Width::of(size).unwrap_or(Width::W8)
-}
-
-/// What [`visit_clause`] comes by.
-pub(super) enum Seen {
-    Variable(VariableId),
-    /// The same, where it may be given another value; told besides.
-    Changed(VariableId),
-    Builtin(Builtin),
-    Function(Function),
-}
-
-/// Tells of every variable and builtin that a clause uses.
-pub(super) fn visit_clause(clause: &Clause, tell: &mut dyn FnMut(Seen)) {
-    clause.predicate.iter().for_each(|e| visit(e, tell));
-    visit_statements(&clause.body, tell);
-}
-
-fn visit_statements(all: &[Statement], tell: &mut dyn FnMut(Seen)) {
-    for statement in all {
-        expressions(statement)
-            .into_iter()
-            .for_each(|e| visit(e, tell));
-        if let Statement::If {
-            then, otherwise, ..
-        } = statement
-        {
-            visit_statements(then, tell);
-            visit_statements(otherwise, tell);
-        }
-    }
-}
-
-fn visit(e: &Expr, tell: &mut dyn FnMut(Seen)) {
-    match &e.kind {
-        ExprKind::Int(_) | ExprKind::String(_) => {}
-        ExprKind::Builtin(builtin) => tell(Seen::Builtin(*builtin)),
-        ExprKind::Read(place) => visit_place(place, tell),
-        ExprKind::AddressOf(place) | ExprKind::Step { place, .. } => visit_changed(place, tell),
-        ExprKind::Unary(_, a) | ExprKind::Cast(a) => visit(a, tell),
-        ExprKind::Binary(_, a, b)
-        | ExprKind::And(a, b)
-        | ExprKind::Or(a, b)
-        | ExprKind::Xor(a, b)
-        | ExprKind::Comma(a, b) => {
-            visit(a, tell);
-            visit(b, tell);
-        }
-        ExprKind::Conditional(a, b, c) => [a, b, c].into_iter().for_each(|e| visit(e, tell)),
-        ExprKind::Assign(place, value) | ExprKind::Update(place, _, value) => {
-            visit_changed(place, tell);
-            visit(value, tell);
-        }
-        ExprKind::Call(function, arguments) => {
-            tell(Seen::Function(*function));
-            arguments.iter().for_each(|e| visit(e, tell));
-        }
-    }
-}
-
-fn visit_changed(place: &Place, tell: &mut dyn FnMut(Seen)) {
-    if let PlaceKind::Variable(id) | PlaceKind::Part(id, _) | PlaceKind::Element(id, _) =
-        &place.kind
-    {
-        tell(Seen::Changed(*id));
-    }
-    visit_place(place, tell);
-}
-
-fn visit_place(place: &Place, tell: &mut dyn FnMut(Seen)) {
-    match &place.kind {
-        PlaceKind::Variable(id) | PlaceKind::Part(id, _) => tell(Seen::Variable(*id)),
-        PlaceKind::Element(id, keys) => {
-            tell(Seen::Variable(*id));
-            keys.iter().for_each(|e| visit(e, tell));
-        }
-        PlaceKind::Memory(address) | PlaceKind::Bits { address, .. } => visit(address, tell),
-        PlaceKind::ThreadPointer { .. } => {}
-    }
 }

@@ -46,6 +46,8 @@ impl ErrorRecord {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
     BadAddress = 1,
+    /// A loop that the kernel ended, since the program had run for too long.
+    IllegalOperation = 3,
     DivisionByZero = 4,
     NoScratch = 5,
 }

@@ -1,5 +1,5 @@
 //! What clauses share, so that they must run where they find the same of it.
-use super::place::{Seen, visit_clause};
+use super::visit::{Seen, visit_clause};
 use crate::typed::{Function, Recording, Scope, Script, Statement, VariableId};
 use std::collections::BTreeSet;
 

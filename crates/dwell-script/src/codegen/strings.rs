@@ -1,27 +1,54 @@
 //! Strings: bytes in memory of `strsize`, zeros from their end on, so that they compare by words and serve as keys.
 use super::assembler::Label;
 use super::error::CodeError;
-use super::fields::is_string;
+use super::fields::{Sizes, is_string};
 use super::frame::Location;
-use super::layout::control;
 use super::memory::Size;
 use super::operators::condition_of;
 use super::place::Prepared;
 use super::program::Maker;
+use crate::octets;
 use crate::span::Span;
 use crate::typed::*;
 use crate::types::Type;
-use dwell_abi::program::instruction::{Instruction, Jump};
+use dwell_abi::program::instruction::{Alu, Instruction, Jump, Width};
 use dwell_abi::program::operation as op;
 
 impl Maker<'_, '_> {
-    /// Bytes of a string.
+    /// Room for a string.
     pub(super) fn strsize(&self) -> u32 {
         self.generator.layout.sizes.string
     }
 
     /// A string's place. It stays valid until the frame is released to a mark from before.
     pub(super) fn string(&mut self, e: &Expr) -> Result<Location, CodeError> {
+        let at = self.whole_string(e)?;
+        let is_new = match &e.kind {
+            ExprKind::Cast(a) => !is_string(&self.script.types, a.ty),
+            ExprKind::Read(place) => matches!(place.kind, PlaceKind::Memory(_)),
+            ExprKind::Builtin(_) | ExprKind::Call(..) => true,
+            _ => false,
+        };
+        if is_new {
+            self.cut_string(at);
+        }
+        Ok(at)
+    }
+
+    /// Zeros from the last byte on that a string may have: its room is a multiple of 8.
+    fn cut_string(&mut self, at: Location) {
+        let Sizes { string, most } = self.generator.layout.sizes;
+        if most == string {
+            return;
+        }
+        self.code.constant(0, 0);
+        for offset in most - 1..string {
+            self.store_at(Width::W1, at.plus(offset), 0);
+        }
+    }
+
+    /// Likewise, as long as its room.
+    fn whole_string(&mut self, e: &Expr) -> Result<Location, CodeError> {
         match &e.kind {
             ExprKind::String(text) => Ok(self.literal(text)),
             ExprKind::Int(0) => Ok(self.literal("")),
@@ -54,6 +81,10 @@ impl Maker<'_, '_> {
                     self.zero_string(to);
                     size = count + 1;
                 }
+                if self.dynamic_string(place, to, size, a.span)? {
+                    self.frame.release(mark);
+                    return Ok(to);
+                }
                 self.address_of(place, a)?;
             }
             _ => self.value(a)?,
@@ -63,6 +94,52 @@ impl Maker<'_, '_> {
         Ok(to)
     }
 
+    /// A string in a structure of the thread's or of an array's element; false if the place is none of these.
+    fn dynamic_string(
+        &mut self,
+        place: &Place,
+        to: Location,
+        size: u32,
+        span: Span,
+    ) -> Result<bool, CodeError> {
+        let scope = |id: VariableId| self.script.variables[id.0 as usize].scope;
+        let is_dynamic = match &place.kind {
+            PlaceKind::Variable(id) | PlaceKind::Part(id, _) => scope(*id) == Scope::Thread,
+            PlaceKind::Element(..) | PlaceKind::ElementPart(..) => true,
+            _ => false,
+        };
+        if !is_dynamic {
+            return Ok(false);
+        }
+        let offset = match self.prepare(place, span)? {
+            Prepared::Thread(offset) => {
+                self.zero_string(to);
+                self.thread_memory(0);
+                offset
+            }
+            Prepared::Element { store, key } => {
+                self.zero_string(to);
+                self.lookup(store, key);
+                0
+            }
+            Prepared::ElementPart { store, key, offset } => {
+                self.zero_string(to);
+                self.lookup(store, key);
+                offset
+            }
+            _ => return Ok(false),
+        };
+        let missing = self.code.label();
+        self.code.jump_imm(Jump::Eq, 0, 0, missing);
+        self.code.mov(3, 0);
+        self.code.alu_imm(Alu::Add, 3, offset as i32);
+        self.address(1, to);
+        self.code.constant(2, size.into());
+        self.code.call(op::READ_KERNEL_STRING);
+        self.code.place(missing);
+        Ok(true)
+    }
+
     /// Memory for a string.
     pub(super) fn new_string(&mut self) -> Result<Location, CodeError> {
         let size = self.strsize();
@@ -70,9 +147,10 @@ impl Maker<'_, '_> {
     }
 
     fn literal(&mut self, text: &str) -> Location {
-        let size = self.strsize();
-        let bytes = &text.as_bytes()[..text.len().min(size as usize - 1)];
-        Location::Memory(self.generator.layout.constant(bytes, size))
+        let Sizes { string: size, most } = self.generator.layout.sizes;
+        let mut bytes = octets::bytes_of(text);
+        bytes.truncate(most as usize - 1);
+        Location::Memory(self.generator.layout.constant(&bytes, size))
     }
 
     fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
@@ -82,15 +160,13 @@ impl Maker<'_, '_> {
                 let to = self.new_string()?;
                 self.zero_string(to);
                 self.thread_memory(0);
-                self.copy_if_found(to, offset);
+                let size = self.strsize();
+                self.copy_if_found(to, offset, size);
                 Ok(to)
             }
-            Prepared::Element { store, key } => {
-                let to = self.new_string()?;
-                self.zero_string(to);
-                self.lookup(store, key);
-                self.copy_if_found(to, 0);
-                Ok(to)
+            Prepared::Element { store, key } => self.string_of_element(store, key, 0),
+            Prepared::ElementPart { store, key, offset } => {
+                self.string_of_element(store, key, offset)
             }
             Prepared::Outside(address, _) | Prepared::Bits { address, .. } => {
                 let to = self.new_string()?;
@@ -102,20 +178,32 @@ impl Maker<'_, '_> {
         }
     }
 
+    fn string_of_element(
+        &mut self,
+        store: u32,
+        key: Location,
+        offset: u32,
+    ) -> Result<Location, CodeError> {
+        let to = self.new_string()?;
+        self.zero_string(to);
+        self.lookup(store, key);
+        let size = self.strsize();
+        self.copy_if_found(to, offset, size);
+        Ok(to)
+    }
+
     pub(super) fn zero_string(&mut self, to: Location) {
         let size = self.strsize();
         self.zero(to, size);
     }
 
-    /// Copies a string from the address in register 0, if that is not 0.
-    fn copy_if_found(&mut self, to: Location, offset: u32) {
+    /// Copies bytes from the address in register 0, if that is not 0.
+    pub(super) fn copy_if_found(&mut self, to: Location, offset: u32, size: u32) {
         let missing = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, missing);
         self.code.mov(3, 0);
-        self.code
-            .alu_imm(dwell_abi::program::instruction::Alu::Add, 3, offset as i32);
+        self.code.alu_imm(Alu::Add, 3, offset as i32);
         self.address(1, to);
-        let size = self.strsize();
         self.copy_call(size);
         self.code.place(missing);
     }
@@ -154,19 +242,9 @@ impl Maker<'_, '_> {
         let size = self.strsize();
         match prepared {
             Prepared::Here(at) => self.copy(at, from, size),
-            Prepared::Thread(offset) => {
-                let [found, done] = self.code.labels();
-                self.thread_memory(op::CREATE);
-                self.code.jump_imm(Jump::Ne, 0, 0, found);
-                self.count(control::VARIABLE_DROPS);
-                self.code.jump(done);
-                self.code.place(found);
-                self.code.mov(1, 0);
-                self.code
-                    .alu_imm(dwell_abi::program::instruction::Alu::Add, 1, offset as i32);
-                self.address(3, from);
-                self.copy_call(size);
-                self.code.place(done);
+            Prepared::Thread(offset) => self.copy_to_thread(offset, from, size),
+            Prepared::ElementPart { store, key, offset } => {
+                self.copy_to_element(store, key, offset, (from, size));
             }
             Prepared::Element { store, key } if matches!(value.kind, ExprKind::Int(0)) => {
                 self.delete(store, key);
@@ -194,7 +272,7 @@ impl Maker<'_, '_> {
         let mark = self.frame.mark();
         let (left, right) = (self.string(a)?, self.string(b)?);
         let literal = |e: &Expr| match &e.kind {
-            ExprKind::String(text) => Some(text.len() as u32 + 1),
+            ExprKind::String(text) => Some(octets::bytes_of(text).len() as u32 + 1),
             _ => None,
         };
         let size = [a, b].into_iter().filter_map(literal).min();
@@ -204,7 +282,7 @@ impl Maker<'_, '_> {
         self.address(4, right);
         for offset in (0..size.next_multiple_of(8)).step_by(8) {
             let offset = offset as i16;
-            let width = dwell_abi::program::instruction::Width::W8;
+            let width = Width::W8;
             self.code.load(width, 1, 3, offset);
             self.code.load(width, 2, 4, offset);
             self.code.jump_if(Jump::Ne, 1, 2, differ);

@@ -90,9 +90,7 @@ impl Lexer<'_> {
         if !file.is_empty() && name.is_none() {
             return Err(self.malformed_line(start));
         }
-        let name = name
-            .map(|(name, _)| name)
-            .filter(|name| !name.starts_with('<'));
+        let name = name.map(|(name, _)| if name.starts_with('<') { "" } else { name });
         self.lines
             .mark(self.at + 1, number, name.map(str::to_owned));
         Ok(())
@@ -137,7 +135,7 @@ impl Lexer<'_> {
             Some((name, value)) => (name, Some(value)),
             None => (option, None),
         };
-        self.options.set(name, value).map_err(|error| {
+        self.options.set_within(name, value).map_err(|error| {
             let message = match value {
                 Some(value) => format!("failed to set option '{name}' to '{value}': {error}"),
                 None => format!("failed to set option '{name}': {error}"),

@@ -2,6 +2,7 @@
 
 use super::{IntToken, Lexer, TokenKind};
 use crate::error::{Checked, Fault};
+use crate::octets;
 use crate::span::Span;
 use crate::tag::Tag;
 
@@ -39,7 +40,7 @@ impl<'a> Lexer<'a> {
             return Err(Fault::new(Tag::ChrNl, self.span_from(start), message));
         };
         let span = self.span_from(start);
-        let bytes = unescape_bytes(text);
+        let bytes = unescape_bytes(text, false);
         if text.is_empty() {
             return Err(Fault::new(Tag::ChrNull, span, "empty character constant"));
         }
@@ -105,13 +106,14 @@ pub(super) fn integer(text: &str, span: Span) -> Checked<IntToken> {
     })
 }
 
-/// C's escape sequences resolved.
+/// C's escape sequences resolved, in text that may stand for any bytes.
 pub(super) fn unescape(text: &str) -> String {
-    String::from_utf8_lossy(&unescape_bytes(text)).into_owned()
+    octets::text_of(&unescape_bytes(text, true))
 }
 
-fn unescape_bytes(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
+/// Escape sequences that are none are kept, as dtrace keeps them in strings, or are the character behind the backslash.
+fn unescape_bytes(text: &str, keeps_others: bool) -> Vec<u8> {
+    let bytes = &octets::bytes_of(text)[..];
     let mut out = Vec::with_capacity(bytes.len());
     let mut at = 0;
     while at < bytes.len() {
@@ -137,6 +139,8 @@ fn unescape_bytes(text: &str) -> Vec<u8> {
                 out.push(digits(bytes, &mut at, 8, 3));
             }
             b'\n' => {}
+            other @ (b'"' | b'\\') => out.push(other),
+            other if keeps_others => out.extend([b'\\', other]),
             other => out.push(other),
         }
     }

@@ -14,7 +14,7 @@ pub struct Format {
 /// A part of a format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// Printed as it is.
+    /// Printed as it is: the bytes that it stands for, see [`crate::octets`].
     Text(Box<str>),
     /// A conversion.
     Conversion(Conversion),

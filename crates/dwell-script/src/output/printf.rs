@@ -8,6 +8,7 @@ use super::names::{mail_time, time, user_address};
 use super::trace::{Context, user_field};
 use super::{OutputError, histogram, stacks};
 use crate::aggregate::{average, normalized, standard_deviation};
+use crate::octets;
 use crate::schema::{AddressPart, Aggregate, AggregationSchema, Field, FieldKind};
 
 /// What one of the aggregations of a row holds.
@@ -86,7 +87,7 @@ pub fn print(
 ) -> Result<(), OutputError> {
     for piece in &format.pieces {
         match piece {
-            Piece::Text(text) => out.extend_from_slice(text.as_bytes()),
+            Piece::Text(text) => out.extend_from_slice(&octets::bytes_of(text)),
             Piece::Conversion(conversion) => convert(out, conversion, &mut arguments, context)?,
         }
     }

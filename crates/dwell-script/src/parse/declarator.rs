@@ -1,9 +1,10 @@
 //! The second half of declarations: pointers, names, arrays, tuples of keys, functions.
 
 use super::Parser;
-use crate::ast::{Declarator, Parameter, Step, TypeName};
-use crate::error::Checked;
+use crate::ast::{Base, Declarator, Parameter, Step, TypeName};
+use crate::error::{Checked, Fault};
 use crate::lex::{TokenKind, is_keyword};
+use crate::tag::Tag;
 
 impl Parser<'_, '_> {
     /// A type without a name.
@@ -12,11 +13,7 @@ impl Parser<'_, '_> {
         let declarator = self.declarator()?;
         if let Some(name) = &declarator.name {
             let message = format!("syntax error near \"{}\"", name.text);
-            return Err(crate::error::Fault::new(
-                crate::tag::Tag::Syntax,
-                name.span,
-                message,
-            ));
+            return Err(Fault::new(Tag::Syntax, name.span, message));
         }
         Ok(TypeName {
             specifiers,
@@ -71,12 +68,8 @@ impl Parser<'_, '_> {
                 let name = (*name).to_owned();
                 let span = self.take()?.span;
                 let message =
-                    format!("D scoping operator may not be used in a declaration name ({name})");
-                Err(crate::error::Fault::new(
-                    crate::tag::Tag::DeclScope,
-                    span,
-                    message,
-                ))
+                    format!("D scoping operator may not be used in a declaration name (`{name})");
+                Err(Fault::new(Tag::DeclScope, span, message))
             }
             _ => Ok((None, Vec::new())),
         }
@@ -93,7 +86,7 @@ impl Parser<'_, '_> {
         if self.eat("]")? {
             return Ok(Some(Step::Array(None)));
         }
-        if self.type_at(0)? {
+        if self.type_at(0)? || self.at("...")? {
             return self.parameters("]").map(|keys| Some(Step::Tuple(keys)));
         }
         let count = self.conditional()?;
@@ -103,15 +96,23 @@ impl Parser<'_, '_> {
 
     /// Types with or without names, up to the closing bracket.
     pub(super) fn parameters(&mut self, close: &'static str) -> Checked<Vec<Parameter>> {
+        let is_array = close == "]";
         let mut list = Vec::new();
         if self.eat(close)? {
             return Ok(list);
         }
         loop {
-            if !self.eat("...")? {
+            if self.at("...")? {
+                let span = self.take()?.span;
+                if is_array {
+                    let message = "array prototype may not use a variable-length argument list";
+                    return Err(Fault::new(Tag::DeclProtoVarargs, span, message));
+                }
+            } else {
                 list.push(self.parameter()?);
             }
             if self.eat(close)? {
+                check_prototype(&list, is_array)?;
                 return Ok(list);
             }
             self.expect(",")?;
@@ -130,4 +131,41 @@ impl Parser<'_, '_> {
             name,
         })
     }
+}
+
+/// Refuses parameters that cannot be.
+fn check_prototype(list: &[Parameter], is_array: bool) -> Checked<()> {
+    let kind = if is_array { "array" } else { "function" };
+    for (at, parameter) in list.iter().enumerate() {
+        let TypeName {
+            specifiers,
+            declarator,
+        } = &parameter.ty;
+        let name = parameter.name.as_ref().map(|name| &*name.text);
+        if specifiers.class.is_some() {
+            let message = "inappropriate storage class for function or associative array parameter";
+            return Err(Fault::new(Tag::DeclParmclass, specifiers.span, message));
+        }
+        let is_dynamic = matches!(declarator.steps[..], [.., Step::Tuple(_)]);
+        let is_void = matches!(&specifiers.base, Base::Words(words) if words[..] == ["void"])
+            && declarator.steps.is_empty();
+        if is_dynamic || (is_void && is_array) {
+            let what = if is_void { "void" } else { "dynamic variable" };
+            let message = format!(
+                "{kind} prototype may not use parameter of type {what}: {}, parameter #{}",
+                name.unwrap_or("(anonymous)"),
+                at + 1
+            );
+            return Err(Fault::new(Tag::DeclProtoType, specifiers.span, message));
+        }
+        if is_void && list.len() > 1 {
+            let message = "void must be sole parameter";
+            return Err(Fault::new(Tag::DeclProtoVoid, specifiers.span, message));
+        }
+        if let Some(name) = name.filter(|_| is_void) {
+            let message = format!("void parameter may not have a name: {name}");
+            return Err(Fault::new(Tag::DeclProtoName, specifiers.span, message));
+        }
+    }
+    Ok(())
 }

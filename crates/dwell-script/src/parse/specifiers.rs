@@ -159,7 +159,7 @@ impl Parser<'_, '_> {
 
     fn members(&mut self) -> Checked<Vec<MemberDeclaration>> {
         self.expect("{")?;
-        let mut members = Vec::new();
+        let mut members = vec![self.member_declaration()?];
         while !self.eat("}")? {
             members.push(self.member_declaration()?);
         }
@@ -191,7 +191,7 @@ impl Parser<'_, '_> {
     fn enumerators(&mut self) -> Checked<Vec<(Name, Option<Expr>)>> {
         self.expect("{")?;
         let mut values = Vec::new();
-        while !self.eat("}")? {
+        while values.is_empty() || !self.eat("}")? {
             let name = self.name()?;
             let value = match self.eat("=")? {
                 true => Some(self.conditional()?),

@@ -3,8 +3,8 @@ use super::{At, Probe, matches, name};
 use crate::error::TraceError;
 use dwell_script::typed::ProbePattern;
 
-/// The shortest time that a timer is set to, ns.
-const SHORTEST: u64 = 100_000;
+/// The shortest time that a timer is set to, ns: dtrace's, below which there is no such probe.
+const SHORTEST: u64 = 200_000;
 const SECOND: u64 = 1_000_000_000;
 
 pub(super) fn find(pattern: &ProbePattern, found: &mut Vec<Probe>) -> Result<(), TraceError> {
@@ -19,8 +19,9 @@ pub(super) fn find(pattern: &ProbePattern, found: &mut Vec<Probe>) -> Result<(),
     if !pattern.module.is_empty() || !pattern.function.is_empty() {
         return Ok(());
     }
-    let period = period(text).ok_or_else(|| super::description_error(pattern, "no such time"))?;
-    let period = period.max(SHORTEST);
+    let Some(period) = period(text).filter(|period| *period >= SHORTEST) else {
+        return Ok(());
+    };
     found.push(Probe {
         name: name("profile", "", "", &pattern.name),
         at: at(period),

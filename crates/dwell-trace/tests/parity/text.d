@@ -95,3 +95,11 @@ P:speak:entry { printf("%s %d %5s|%-5s|", copyinstr(arg0), arg1, "ab", "cd"); }
 P:speak:entry { trace(argstr(arg0, 5)); }
 
 P:speak:entry { trace(stringof(copyinstr(arg0))); trace((string)copyinstr(arg0)); }
+
+P:speak:entry { trace("\377\x80 \303\244 ä"); trace(strlen("\377\x80ä")); trace(index("a\377b", "\377")); trace(strchr("a\377b", '\377')); }
+
+P:speak:entry { trace("\377" > "z"); trace("\200" == "\x80"); trace("\377" == "\376"); trace(strstr("x\200\377y", "\377")); }
+
+P:speak:entry { @["\377"] = count(); @["\376"] = count(); @["ÿ"] = count(); seen["\200"] = arg1; } END { trace(seen["\200"]); trace(seen["\201"]); }
+
+P:speak:entry { trace(strtok("a\377b\200c", "\377\200")); trace(strtok(NULL, "\377\200")); trace(strjoin("\377", substr("\200\201\202", 1))); }

@@ -113,3 +113,19 @@ P:early:entry { one.x = arg0; one.n[arg0 & 3] = 65; other = one; other.x++; made
 this int v[4]; P:early:entry { this->v[arg0 & 3] = arg0; this->v[3 - (arg0 & 3)]--; trace(this->v[0]); trace(this->v[3]); }
 
 P:early:entry { speculate(0); trace(1); } P:early:entry { speculate(7); n++; } END { trace(n); }
+
+P:look:entry { self->s = *(struct item *)arg0; trace(self->s.i); trace(self->s.in[1].tag); trace(self->s.color); self->s.i = 5; trace(self->s.i); trace(self->s.c); trace(self->s.name); }
+
+P:look:entry { self->s = *(struct item *)arg0; } P:look:return /self->s.i/ { trace(self->s.l); self->s = 0; trace(self->s.l); trace(self->s.i); }
+
+P:look:entry { a[1] = *(struct item *)arg0; trace(a[1].i); trace(a[1].in[2].tag); trace(a[1].name); a[1].us = 9; trace(a[1].us); trace(a[1].s); a[2].l = 7; trace(a[2].l); trace(a[2].i); a[1] = 0; trace(a[1].i); }
+
+P:look:entry { this->s = *(struct item *)arg0; a[arg0, "x"] = this->s; b = a[arg0, "x"]; trace(b.i); a[1, "y"].in[1] = b.in[0]; trace(a[1, "y"].in[1].tag); trace(a[1, "y"].in[2].tag); trace(a[arg0, "x"].in[0]); }
+
+P:look:entry { self->n[arg0] = *(struct item *)arg0; self->n[arg0].u++; self->n[arg0].l += 3; trace(self->n[arg0].u); trace(self->n[arg0].l); this->i = self->n[arg0].in[1]; trace(this->i.flags); self->m = this->i; trace(self->m); }
+
+struct pair { char a; struct { int b; union { long c; char d[3]; struct { short e; short f; }; }; }; }; struct pair p; P:early:entry { trace(offsetof(struct pair, b)); trace(offsetof(struct pair, c)); trace(offsetof(struct pair, f)); p.c = 0x1122334455667788; trace(p.f); p.d[1] = 1; trace(p.c); q[1] = p; q[1].f = 7; trace(q[1].c); trace(sizeof (struct pair)); }
+
+P:early:entry { i = (int)arg0; i += i++ + --i + ++i - ++i * i; trace(i); i -= i++ * 3; trace(i); }
+
+P:speak:entry { trace(strtok("abcXYZabc", "abc")); trace(strtok(NULL, "Z")); trace(strtok(NULL, "c")); }

@@ -153,6 +153,10 @@ fn execute(
     if !options.flag("quiet") {
         tell_matches(&session, compiled, (sources, program));
     }
+    let buffer = options.number("bufsize").unwrap_or(i64::MAX);
+    if !session.fits(buffer.unsigned_abs()) {
+        anyhow::bail!("could not enable tracing: Enabling exceeds size of buffer");
+    }
     let output = Output::open(args.output.as_deref())?;
     let manner = run::Manner {
         program,
@@ -194,7 +198,7 @@ fn settings(options: &Options) -> Settings {
     let size = |name: &str, otherwise: u64| {
         options
             .number(name)
-            .map_or(otherwise, |n| n.clamp(16, 1 << 32) as u64)
+            .map_or(otherwise, |n| n.clamp(1, 1 << 32) as u64)
     };
     let limits = Limits {
         strsize: size("strsize", default.limits.strsize.into()).min(8 << 10) as u32,

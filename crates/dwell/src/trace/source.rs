@@ -2,7 +2,8 @@
 use super::arguments::TraceArgs;
 use anyhow::Context;
 use dwell_script::Specifier;
-use std::io::Write;
+use dwell_script::octets::{bytes_of, text_of};
+use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -72,12 +73,13 @@ fn everything(args: &TraceArgs) -> impl Iterator<Item = String> {
 }
 
 fn read_file(path: &Path) -> anyhow::Result<String> {
-    let bytes = match path.to_str() {
-        Some("-") => std::io::read_to_string(std::io::stdin()).map(String::into_bytes),
-        _ => std::fs::read(path),
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => std::io::stdin().read_to_end(&mut bytes).map(drop),
+        _ => std::fs::read(path).map(|all| bytes = all),
     };
-    let bytes = bytes.with_context(|| format!("failed to open {}", path.display()))?;
-    String::from_utf8(bytes).with_context(|| format!("{} is no text", path.display()))
+    read.with_context(|| format!("failed to open {}", path.display()))?;
+    Ok(text_of(&bytes))
 }
 
 /// The probes of a description, without what follows them.
@@ -105,6 +107,18 @@ const PREPROCESSOR: [&str; 7] = [
     "-D__amd64",
 ];
 
+/// What `-x define=` and the like are to the preprocessor.
+fn for_preprocessor(option: &str) -> Option<String> {
+    let (name, value) = option.split_once('=')?;
+    let letter = match name {
+        "define" => 'D',
+        "undef" => 'U',
+        "incdir" => 'I',
+        _ => return None,
+    };
+    Some(format!("-{letter}{value}"))
+}
+
 fn preprocessed(args: &TraceArgs, text: &str) -> anyhow::Result<String> {
     if !args.preprocess && !asks_for_preprocessor(args, text) {
         return Ok(text.to_owned());
@@ -118,19 +132,24 @@ fn preprocessed(args: &TraceArgs, text: &str) -> anyhow::Result<String> {
             .iter()
             .map(|folder| format!("-I{}", folder.display())),
     );
+    command.args(
+        args.options
+            .iter()
+            .filter_map(|option| for_preprocessor(option)),
+    );
     command
         .arg("-")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = command.spawn().context("cannot run the preprocessor cpp")?;
-    let text = text.to_owned();
+    let text = bytes_of(text);
     let mut stdin = child.stdin.take().expect("it was asked for");
-    let writer = std::thread::spawn(move || stdin.write_all(text.as_bytes()));
+    let writer = std::thread::spawn(move || stdin.write_all(&text));
     let output = child.wait_with_output().context("reading from cpp")?;
     let _ = writer.join();
     anyhow::ensure!(
         output.status.success(),
         "the preprocessor refused the script"
     );
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    Ok(text_of(&output.stdout))
 }

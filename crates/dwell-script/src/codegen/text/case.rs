@@ -20,9 +20,7 @@ impl Maker<'_, '_> {
         let to = self.new_string()?;
         let mark = self.frame.mark();
         let from = self.string(text)?;
-        let again = self.code.label();
-        self.code.constant(8, 0);
-        self.code.place(again);
+        let again = self.begin_loop(0, size.next_power_of_two());
         self.address(1, from);
         self.code.alu(Alu::Add, 1, 8);
         self.code.load(Width::W8, 0, 1, 0);

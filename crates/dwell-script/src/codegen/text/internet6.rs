@@ -2,13 +2,10 @@
 use super::super::error::CodeError;
 use super::super::frame::Location;
 use super::super::program::Maker;
-use crate::span::Span;
 use crate::typed::Expr;
 use dwell_abi::program::Instruction;
 use dwell_abi::program::instruction::{Alu, Jump, Width};
 
-/// Bytes of the longest text, its zero included.
-const LONGEST: u32 = 40;
 const GROUPS: i32 = 8;
 const DIGITS: i32 = 4;
 /// In front of addresses that are really of four bytes.
@@ -23,11 +20,7 @@ struct Run {
 }
 
 impl Maker<'_, '_> {
-    pub(super) fn inet_ntoa6(&mut self, address: &Expr, span: Span) -> Result<Location, CodeError> {
-        if self.strsize() < LONGEST {
-            let what = "inet_ntoa6() with strings of less than 40 bytes (option strsize)";
-            return Err(CodeError::unsupported(what, span));
-        }
+    pub(super) fn inet_ntoa6(&mut self, address: &Expr) -> Result<Location, CodeError> {
         let to = self
             .frame
             .buffer(self.strsize().max(INDEX_MASK as u32 + 1))?;
@@ -59,9 +52,8 @@ impl Maker<'_, '_> {
     fn longest_run(&mut self, bytes: Location) -> Result<Run, CodeError> {
         let (longest, current) = (self.forgotten_constant(0)?, self.forgotten_constant(0)?);
         let (first, last) = (self.forgotten_constant(0)?, self.forgotten_constant(-1)?);
-        let [again, other, next, worth] = self.code.labels();
-        self.code.constant(8, 0);
-        self.code.place(again);
+        let [other, next, worth] = self.code.labels();
+        let again = self.begin_loop(0, GROUPS as u32);
         self.code.mov(2, 8);
         self.group(bytes);
         self.code.jump_imm(Jump::Ne, 0, 0, other);
@@ -101,9 +93,8 @@ impl Maker<'_, '_> {
 
     /// All digits and colons. Register 8 counts digits.
     fn groups(&mut self, to: Location, at: Location, bytes: Location, run: &Run) {
-        let [again, outside, digit, show, decimal, next, done] = self.code.labels();
-        self.code.constant(8, 0);
-        self.code.place(again);
+        let [outside, digit, show, decimal, next, done] = self.code.labels();
+        let again = self.begin_loop(0, (GROUPS * DIGITS) as u32);
         self.code.mov(4, 8);
         self.code.alu_imm(Alu::Rsh, 4, 2);
         self.code.mov(0, 8);

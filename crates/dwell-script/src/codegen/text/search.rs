@@ -2,6 +2,7 @@
 use super::super::error::CodeError;
 use super::super::frame::Location;
 use super::super::program::Maker;
+use crate::octets;
 use crate::span::Span;
 use crate::typed::{Expr, ExprKind};
 use dwell_abi::program::instruction::{Alu, Jump, Width};
@@ -100,10 +101,7 @@ impl Maker<'_, '_> {
         span: Span,
     ) -> Result<Location, CodeError> {
         let size = self.strsize();
-        let words = match &what.kind {
-            ExprKind::String(literal) => (literal.len() as u32).min(size).div_ceil(8),
-            _ => size / 8,
-        };
+        let words = self.words_of(what);
         self.limit_turns(size * words, "searching", span)?;
         let what = self.string(what)?;
         let found = self.forgotten_constant(-1)?;
@@ -153,6 +151,18 @@ impl Maker<'_, '_> {
             self.empty_before(what, start, found);
         }
         Ok(found)
+    }
+
+    /// Words of 8 bytes that a string may have without its zero.
+    fn words_of(&self, what: &Expr) -> u32 {
+        let size = self.strsize();
+        match &what.kind {
+            ExprKind::String(literal) => {
+                let length = octets::bytes_of(literal).len() as u32;
+                length.min(size).div_ceil(8)
+            }
+            _ => size / 8,
+        }
     }
 
     /// As in Perl, the empty string is even found before the start.

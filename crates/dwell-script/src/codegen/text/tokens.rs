@@ -55,7 +55,8 @@ impl Maker<'_, '_> {
         Ok(())
     }
 
-    /// Finds the next token, and moves on behind it and its separator. The zero at the end is a separator too.
+    /// Finds the next token, and moves on to the separator behind it: as in dtrace, it belongs to what is left, in case
+    /// that the next call has other separators. The zero at the end is a separator too.
     fn next_token(
         &mut self,
         text: Location,
@@ -79,10 +80,7 @@ impl Maker<'_, '_> {
             maker.code.mov(4, 8);
             maker.code.alu(Alu::Sub, 4, 3);
             maker.store_word(length, 4);
-            maker.code.mov(4, 8);
-            maker.code.jump_imm(Jump::Eq, 0, 0, done);
-            maker.code.alu_imm(Alu::Add, 4, 1);
-            maker.store_word(at, 4);
+            maker.store_word(at, 8);
             maker.code.jump(done);
             maker.code.place(begins);
             maker.code.jump_imm(Jump::Ne, 2, 0, next);
