@@ -165,6 +165,8 @@ impl WhatIfAnswer {
             .think_and_hold_ns(found.lock)
             .unwrap_or_default();
         let meant = &found.model.locks[found.lock];
+        let moved_ns = found.model.machine.cost(meant.kind).moved_ns;
+        notes.extend(short_turns(think_ns + hold_ns, moved_ns));
         let others = found.model.locks.iter().enumerate();
         Ok(WhatIfAnswer {
             target: String::new(),
@@ -190,6 +192,20 @@ impl WhatIfAnswer {
             costs: String::new(),
         })
     }
+}
+
+/// Turns in which a lock that moves to another processor is a good part: what it protects moves, too, and that is taken for
+/// work.
+const SHORT_TURNS: f64 = 10.0;
+
+/// What to say of a thread that takes the lock every `turn_ns`, where the lock's own moving costs `moved_ns`.
+fn short_turns(turn_ns: f64, moved_ns: f64) -> Option<String> {
+    (turn_ns > 0.0 && turn_ns < SHORT_TURNS * moved_ns).then(|| {
+        format!(
+            "a thread takes this lock every {turn_ns:.0} ns: at so short turns much of its work is memory that moves between \
+             processors with the lock, which is not simulated; one thread alone may do several times what is said here"
+        )
+    })
 }
 
 fn row(found: &Found, what: String, of: &Prediction) -> WhatIfRow {
@@ -261,4 +277,16 @@ fn explanation(terms: &[(String, Bounds)], of: &Prediction) -> String {
         _ => String::new(),
     };
     format!("{bound}{stalled}; threads' time: {}", told.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_short_turns_are_told_of() {
+        assert!(short_turns(400.0, 50.0).is_some_and(|note| note.contains("every 400 ns")));
+        assert_eq!(short_turns(600.0, 50.0), None);
+        assert_eq!(short_turns(0.0, 50.0), None);
+    }
 }
