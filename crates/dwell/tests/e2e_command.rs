@@ -342,8 +342,9 @@ fn a_command_inherits_what_it_would_without_dwell() {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        // SAFETY: valid pointers to one rlimit. A soft limit below the hard one is what one has.
+        // SAFETY: valid pointers to one rlimit. A soft limit below the hard one is what one has. The tests may be run by nohup.
         unsafe {
+            libc::signal(libc::SIGHUP, libc::SIG_DFL);
             libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
             limit.rlim_cur = limit.rlim_max.min(512);
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);

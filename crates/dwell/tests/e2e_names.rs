@@ -572,7 +572,7 @@ fn deleted_and_replaced_binaries() {
 
 /// A folder that stays in sight when /tmp is another one.
 fn room_for_namespaces() -> Scratch {
-    Scratch::within(Path::new(env!("CARGO_TARGET_TMPDIR")))
+    Scratch::within(Path::new("/var/tmp"))
 }
 
 /// A shell in its own mount and PID namespaces that makes a program at a path that is another program
