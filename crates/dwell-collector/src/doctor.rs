@@ -119,7 +119,7 @@ pub fn examine() -> Vec<Check> {
         if clock_works { "usable" } else { "refused" },
         "run as root or with CAP_PERFMON; in a container allow perf_event_open",
     ));
-    checks.push(load(&marks));
+    checks.push(load(&marks, after));
     checks.push(kernel_functions());
     checks
 }
@@ -146,7 +146,7 @@ fn capabilities() -> Vec<Check> {
     CAPABILITIES.iter().map(one).collect()
 }
 
-fn load(marks: &KernelMarks) -> Check {
+fn load(marks: &KernelMarks, after_waits: AfterWaits) -> Check {
     let clock = if marks.tick_function.is_some() {
         Clock::Tick
     } else {
@@ -165,7 +165,8 @@ fn load(marks: &KernelMarks) -> Check {
         memory: false,
         command_line: Vec::new(),
     };
-    let loaded = recorder::load(&options).and_then(|mut p| p.attach(clock, options.period_ns));
+    let loaded = recorder::load(&options, after_waits);
+    let loaded = loaded.and_then(|mut p| p.attach(clock, options.period_ns));
     match loaded {
         Ok(_) => check("eBPF programs", Verdict::Good, "load and attach", ""),
         Err(error) => check(

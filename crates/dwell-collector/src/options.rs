@@ -66,7 +66,7 @@ pub(crate) fn running_weight_ns(options: &Options) -> u64 {
 }
 
 /// What the programs are told before they are loaded.
-pub(crate) fn config(options: &Options) -> Config {
+pub(crate) fn config(options: &Options, after_waits: AfterWaits) -> Config {
     let keep = machine::tick_ns() as f64 / options.period_ns as f64;
     Config {
         period_ns: options.period_ns,
@@ -76,7 +76,7 @@ pub(crate) fn config(options: &Options) -> Config {
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),
-        stacks_after: u8::from(AfterWaits::of_kernel().any()),
+        stacks_after: u8::from(after_waits.any()),
         pad: [0; 2],
     }
 }

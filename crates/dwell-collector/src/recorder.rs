@@ -82,15 +82,15 @@ pub struct Recorder {
 }
 
 /// Loads the programs that these options ask for.
-pub(crate) fn load(options: &Options) -> Result<Programs, CollectError> {
+pub(crate) fn load(options: &Options, after_waits: AfterWaits) -> Result<Programs, CollectError> {
     Programs::load(
-        config(options),
+        config(options, after_waits),
         options.clock,
         options.ring_bytes,
         Wanted {
             kernel_locks: options.kernel_locks,
             memory: options.memory,
-            switches: AfterWaits::of_kernel().switches,
+            switches: after_waits.switches,
         },
     )
 }
@@ -113,11 +113,12 @@ impl Recorder {
             .map(MapEvents::open)
             .collect();
         let map_events = map_events?;
-        let mut programs = load(&options)?;
+        let after_waits = AfterWaits::of_kernel();
+        let mut programs = load(&options, after_waits)?;
         let marks = marks.join().unwrap_or_default();
         if options.clock == Clock::Tick && marks.tick_function.is_none() {
             options.clock = Clock::Timer;
-            programs = load(&options)?;
+            programs = load(&options, after_waits)?;
         }
         programs.set_marks(&marks)?;
         let ring_bytes: Rc<RefCell<Vec<u8>>> = Rc::default();
@@ -146,7 +147,7 @@ impl Recorder {
             segments: 0,
             priorities: Priorities::default(),
             memory: None,
-            way: Way::new(AfterWaits::of_kernel()),
+            way: Way::new(after_waits),
             cpu_at_start: 0,
         };
         recorder.adopt()?;

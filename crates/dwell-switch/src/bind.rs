@@ -10,6 +10,12 @@ use std::process::Command;
 /// Units of this boot.
 const UNITS: &str = "/run/systemd/system";
 
+/// Why there can be no drop-in here.
+pub(crate) fn obstacle() -> Option<&'static str> {
+    let systemd = Path::new(UNITS).is_dir();
+    (!systemd).then_some("redirect = \"bind\" is done by systemd, which does not run here")
+}
+
 /// What a drop-in is about.
 pub(crate) struct Bound<'a> {
     pub unit: &'a str,
@@ -24,8 +30,8 @@ pub(crate) struct Bound<'a> {
 impl Bound<'_> {
     /// From the unit's next start on. An error leaves a part of it: it is to be taken back.
     pub(crate) fn set(&self) -> io::Result<()> {
-        if !Path::new(UNITS).is_dir() {
-            return Err(io::Error::other("systemd does not run here"));
+        if let Some(why) = obstacle() {
+            return Err(io::Error::other(why));
         }
         let file = self.drop_in();
         fs::create_dir_all(self.stock_folder)?;

@@ -19,8 +19,8 @@ pub fn stock_path(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.dwell-stock"))
 }
 
-/// Whether a package manager is unpacking the program (dpkg's and rpm's names), or may be.
-pub(crate) fn is_unpacked(way: &Way, path: &Path) -> bool {
+/// Whether a package manager is unpacking the program (dpkg's and rpm's names), or may be: nothing is switched then.
+pub fn is_unpacked(way: &Way, path: &Path) -> bool {
     match way {
         Way::Divert => divert::dpkg_runs() || has_new(path) || has_new(&stock_path(path)),
         Way::Exchange | Way::Bind { .. } => has_new(path),

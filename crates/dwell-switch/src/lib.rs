@@ -22,10 +22,10 @@ pub use config::{
     Config, ConfigError, Mode, ROLLED_BACK, Redirect, RolledBack, add, configs, note, put_back,
     rolled_back, set_aside,
 };
-pub use exchange::stock_path;
+pub use exchange::{is_unpacked, stock_path};
 pub use instance::{Instance, Taken};
 pub use journal::{Dirs, Gain, Journal, Record};
 pub use stamp::{Identity, Stamp};
-pub use switch::{Restored, SwitchError, activate, changed, is_on, is_unpacked, restore};
+pub use switch::{Restored, SwitchError, activate, changed, is_on, restore};
 pub use watch::Watch;
 pub use way::Way;

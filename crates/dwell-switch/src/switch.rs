@@ -53,11 +53,6 @@ pub enum Restored {
     UpgradeUnderWay,
 }
 
-/// Whether the program's package is being unpacked, or may be: nothing is switched then.
-pub fn is_unpacked(way: &Way, path: &Path) -> bool {
-    exchange::is_unpacked(way, path)
-}
-
 /// Puts the boosted file, which was made at [`Way::made_at`], in the stock program's place. After an error nothing of it
 /// is left.
 pub fn activate(journal: &Journal, record: &Record) -> Result<(), SwitchError> {

@@ -1,4 +1,5 @@
 //! The ways in which a start of the program comes to the boosted file.
+use crate::bind;
 use crate::config::{Config, Redirect};
 use crate::exchange::stock_path;
 use crate::journal::Dirs;
@@ -35,6 +36,14 @@ impl Way {
                 file: dirs.state.join("bound").join(&config.name),
                 stock_folder: dirs.run.join("stock").join(&config.name),
             },
+        }
+    }
+
+    /// Why it cannot be taken on this machine.
+    pub fn obstacle(&self) -> Option<&'static str> {
+        match self {
+            Way::Exchange | Way::Divert => None,
+            Way::Bind { .. } => bind::obstacle(),
         }
     }
 

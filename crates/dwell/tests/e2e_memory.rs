@@ -48,9 +48,9 @@ impl Zeropage {
         }
         let losses = &self.tables.meta.losses;
         assert_eq!(losses["memory_stacks"], 0);
-        // A few times in a second a thread that no program may see can take the processor from the midst of a call: what
+        // Now and then a thread that no program may see takes the processor from the midst of a call: what
         // was freed until the next event may be of either.
-        assert!(losses["memory_sums"] <= 10, "{losses:?}");
+        assert!(losses["memory_sums"] <= 4, "{losses:?}");
         let ledger = self.ledger();
         let running: u64 = self.tables.threads.iter().map(|t| t.running_ns).sum();
         assert_eq!(
@@ -236,8 +236,10 @@ fn time_mistakes(args: &[&str]) -> BTreeMap<String, String> {
         .copied()
         .unwrap_or(0);
     let (cached, uncached) = ledger.clearing_modelled_ns.expect("measured");
-    // Five samples: with few, there may be none.
-    if clearing + 20 * MS < cached / 2 || clearing > uncached * 2 + 20 * MS {
+    println!("{args:?}: clearing {clearing}, modelled {cached} to {uncached}");
+    // Of what makes less than five samples none may be there.
+    let is_sampled = cached >= 20 * MS;
+    if is_sampled && (clearing < cached / 2 || clearing > uncached * 2) {
         wrong.insert(
             "clearing".to_owned(),
             format!("{clearing}, modelled {cached} to {uncached}"),

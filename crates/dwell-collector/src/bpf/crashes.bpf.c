@@ -7,6 +7,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
+#include "ns_pid.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -68,28 +69,15 @@ struct {
 /* SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGSEGV */
 #define SIGNALS (BIT(4) | BIT(5) | BIT(6) | BIT(7) | BIT(11))
 
-/* The process' number as its own namespace has it: so a signal that it sends to itself names it. */
-static __always_inline int own_number(struct task_struct *task)
-{
-	void *pid = BPF_CORE_READ(task, group_leader, thread_pid); /* a plain number to the verifier */
-	u32 level = 0;
-	int number = 0;
-
-	bpf_probe_read_kernel(&level, sizeof(level), pid + bpf_core_field_offset(struct pid, level));
-	bpf_probe_read_kernel(&number, sizeof(number), pid + bpf_core_field_offset(struct pid, numbers) +
-						       level * bpf_core_type_size(struct upid));
-	return number;
-}
-
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(on_signal, int signal, struct kernel_siginfo___crash *info, struct k_sigaction___crash *action)
 {
 	if (signal < 0 || signal > 31 || !(SIGNALS & BIT(signal)) || BPF_CORE_READ(action, sa.sa_handler))
 		return 0;
 	struct task_struct *task = bpf_get_current_task_btf();
-	/* What others send says nothing of the program; abort() sends to itself. */
+	/* What others send says nothing of the program; abort() sends to itself, by the number that it knows itself by. */
 	if (BPF_CORE_READ(info, si_code) <= 0 &&
-	    BPF_CORE_READ(info, _sifields._kill._pid) != own_number(task))
+	    BPF_CORE_READ(info, _sifields._kill._pid) != (int)ns_pid(BPF_CORE_READ(task, group_leader)))
 		return 0;
 	struct mm_struct___crash *mm = (void *)task->mm;
 	struct inode___crash *inode = BPF_CORE_READ(mm, exe_file, f_inode);

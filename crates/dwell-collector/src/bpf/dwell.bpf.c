@@ -17,6 +17,7 @@
 
 #include "calls.h"
 #include "maps.h"
+#include "ns_pid.h"
 #include "window.h"
 #include "registers.h"
 #include "walk.h"

@@ -48,7 +48,7 @@ int on_softirq_begin(void *ctx)
 
 	if (!now)
 		return 0;
-	now->freed_interrupted = now->freed_before + freed_since(now);
+	now->freed_interrupted = freed_so_far(now);
 	now->interrupted = 1;
 	return 0;
 }
@@ -61,7 +61,7 @@ int on_softirq_end(void *ctx)
 	/* Otherwise there was a switch, where all began anew. */
 	if (!now || !now->interrupted)
 		return 0;
-	now->freed_before += now->freed_before + freed_since(now) - now->freed_interrupted;
+	now->freed_before += freed_so_far(now) - now->freed_interrupted;
 	now->interrupted = 0;
 	return 0;
 }

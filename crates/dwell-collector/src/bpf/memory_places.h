@@ -247,10 +247,16 @@ static __always_inline void find_freed_count(struct memory_now *now, struct task
 		note_freed_count(&now->freed_at, task);
 }
 
+/* The processor's count of freed pages. */
+static __always_inline u64 freed_so_far(const struct memory_now *now)
+{
+	return now->freed_at ? freed_count(now->freed_at) : 0;
+}
+
 /* Pages that the thread on the processor has freed since its last event. */
 static __always_inline u64 freed_since(const struct memory_now *now)
 {
-	return now->freed_at ? freed_count(now->freed_at) - now->freed_before : 0;
+	return freed_so_far(now) - now->freed_before;
 }
 
 static __always_inline void collect_pages(struct memory_now *now, struct memory_sums *sums)
@@ -414,7 +420,7 @@ static __always_inline void begin_anew(struct memory_now *now, struct task_struc
 	now->task = (u64)task;
 	now->interrupted = now->in_call = 0;
 	now->allocated = now->zeroed = now->zeroed_huge = 0;
-	now->freed_before += freed_since(now);
+	now->freed_before = freed_so_far(now);
 	now->minor = now->major = now->ip = now->seen = 0;
 	for (u32 i = 0; i < KINDS; i++)
 		now->kinds[i] = 0;

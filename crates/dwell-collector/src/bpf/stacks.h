@@ -52,21 +52,6 @@ static __always_inline void send_urgent(u32 kind, void *record, u64 size, u64 no
 	send_with(kind, record, size, BPF_RB_FORCE_WAKEUP);
 }
 
-static __always_inline u32 ns_pid(struct task_struct *task)
-{
-	void *pid = NULL; /* a plain number to the verifier, so that it may be counted with */
-	u32 level = 0;
-	int nr = 0;
-
-	bpf_probe_read_kernel(&pid, sizeof(pid), &task->thread_pid);
-	if (!pid)
-		return 0;
-	bpf_probe_read_kernel(&level, sizeof(level), pid + bpf_core_field_offset(struct pid, level));
-	bpf_probe_read_kernel(&nr, sizeof(nr), pid + bpf_core_field_offset(struct pid, numbers) +
-					       level * bpf_core_type_size(struct upid));
-	return nr;
-}
-
 /* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
  * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack. */
 static __always_inline bool on_task_stack(void *ctx, struct task_struct *current)

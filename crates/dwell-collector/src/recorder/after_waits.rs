@@ -14,7 +14,7 @@ const COMPARE_EVERY: Duration = Duration::from_secs(1);
 /// So many switches cost as much as one stack that takes an interrupt.
 const SWITCHES_A_STACK: u64 = 150;
 
-/// The way that is gone now.
+/// The way that is taken now.
 pub(super) struct Way {
     kernel: AfterWaits,
     at_switches: bool,
@@ -24,36 +24,30 @@ pub(super) struct Way {
 }
 
 impl Way {
-    /// None is gone yet.
+    /// The one to begin with.
     pub(super) fn new(kernel: AfterWaits) -> Self {
         Way {
             kernel,
-            at_switches: false,
+            at_switches: kernel.switches && !kernel.task_work,
             compared: Instant::now(),
             seen: (0, machine::switches()),
         }
     }
 }
 
-/// Whether `owed` stacks, while the machine switched so often, are cheaper at switches. What is gone (`before`) is gone
-/// on where the two differ by less than half.
+/// Whether `owed` stacks, while the machine switched so often, are cheaper at switches. The way of `before` is kept while
+/// the two differ by less than half.
 fn is_cheaper_at_switches(owed: u64, switches: u64, before: bool) -> bool {
     let as_switches = owed.saturating_mul(SWITCHES_A_STACK);
     as_switches > if before { switches / 2 } else { switches }
 }
 
 impl Recorder {
-    /// Goes one way from the beginning.
     pub(super) fn begin_way(&mut self) -> Result<(), CollectError> {
-        let kernel = self.way.kernel;
-        self.way.at_switches = kernel.switches && !kernel.task_work;
-        if self.way.at_switches {
-            self.programs.tell_of_switches(true)?;
-        }
-        Ok(())
+        self.programs.tell_of_switches(self.way.at_switches)
     }
 
-    /// Goes the cheaper way from now on.
+    /// Takes the cheaper way from now on.
     pub(super) fn choose_way(&mut self) -> Result<(), CollectError> {
         let way = &mut self.way;
         if !(way.kernel.switches && way.kernel.task_work) || way.compared.elapsed() < COMPARE_EVERY
@@ -78,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cheaper_way_is_gone() {
+    fn the_cheaper_way_is_taken() {
         assert!(!is_cheaper_at_switches(0, 0, true));
         assert!(!is_cheaper_at_switches(100, 20_000, false));
         assert!(is_cheaper_at_switches(200, 20_000, false));

@@ -11,6 +11,10 @@ use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SampleRow, SliceRow, reason, state};
 
+/// Waits of one system call that owe their stack: a thread may never come back from it, as the kernel's helpers of a
+/// process do not.
+const MOST_OWED: usize = 4096;
+
 impl State {
     pub(super) fn waker(&mut self, head: &StackRecord, trail: Trail<'_>) {
         let Some(thread) = self.threads.id_of(head.peer) else {
@@ -88,8 +92,10 @@ impl State {
         let waker = self.waker_of(thread, &record);
         if record.flags & WAIT_STACK_FOLLOWS != 0 {
             self.owed_stacks += 1;
-            let owed = &mut self.threads.get_mut(thread).owed;
-            owed.push(OwedWait {
+            if self.threads.get(thread).owed.len() >= MOST_OWED {
+                self.flush_owed(thread, StackEnd::NotTaken);
+            }
+            self.threads.get_mut(thread).owed.push(OwedWait {
                 record,
                 kernel,
                 waker,

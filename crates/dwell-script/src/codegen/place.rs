@@ -385,15 +385,21 @@ impl Maker<'_, '_> {
         self.code.place(found);
     }
 
-    fn write_thread(&mut self, offset: u32, width: Width) -> Result<(), CodeError> {
-        let mark = self.frame.mark();
-        let value = self.spill()?;
-        let [found, done] = self.code.labels();
+    /// Likewise of the thread's memory; no room is counted.
+    pub(super) fn whole_thread(&mut self, none: Label) {
+        let found = self.code.label();
         self.thread_memory(op::CREATE);
         self.code.jump_imm(Jump::Ne, 0, 0, found);
         self.count(control::VARIABLE_DROPS);
-        self.code.jump(done);
+        self.code.jump(none);
         self.code.place(found);
+    }
+
+    fn write_thread(&mut self, offset: u32, width: Width) -> Result<(), CodeError> {
+        let mark = self.frame.mark();
+        let value = self.spill()?;
+        let done = self.code.label();
+        self.whole_thread(done);
         self.load_word(1, value);
         self.code.store(width, 0, offset as i16, 1);
         self.code.place(done);
@@ -433,6 +439,26 @@ impl Maker<'_, '_> {
         self.code.pair(Instruction::load_store(1, store));
         self.address(2, key);
         self.code.call(op::LOOKUP);
+    }
+
+    /// The address of what a place of the thread's memory or of an array lies in, or 0, into register 0; how far behind it
+    /// the place is. None if it lies elsewhere.
+    pub(super) fn find_kept(&mut self, place: &Prepared) -> Option<u32> {
+        match *place {
+            Prepared::Thread(offset) => {
+                self.thread_memory(0);
+                Some(offset)
+            }
+            Prepared::Element { store, key } => {
+                self.lookup(store, key);
+                Some(0)
+            }
+            Prepared::ElementPart { store, key, offset } => {
+                self.lookup(store, key);
+                Some(offset)
+            }
+            _ => None,
+        }
     }
 
     /// Sets an element; no room is counted.

@@ -111,23 +111,10 @@ impl Maker<'_, '_> {
         if !is_dynamic {
             return Ok(false);
         }
-        let offset = match self.prepare(place, span)? {
-            Prepared::Thread(offset) => {
-                self.zero_string(to);
-                self.thread_memory(0);
-                offset
-            }
-            Prepared::Element { store, key } => {
-                self.zero_string(to);
-                self.lookup(store, key);
-                0
-            }
-            Prepared::ElementPart { store, key, offset } => {
-                self.zero_string(to);
-                self.lookup(store, key);
-                offset
-            }
-            _ => return Ok(false),
+        let prepared = self.prepare(place, span)?;
+        self.zero_string(to);
+        let Some(offset) = self.find_kept(&prepared) else {
+            return Ok(false);
         };
         let missing = self.code.label();
         self.code.jump_imm(Jump::Eq, 0, 0, missing);
@@ -156,17 +143,15 @@ impl Maker<'_, '_> {
     fn read_string_at(&mut self, place: Prepared) -> Result<Location, CodeError> {
         match place {
             Prepared::Here(at) | Prepared::Small(at) => Ok(at),
-            Prepared::Thread(offset) | Prepared::SmallThread(offset) => {
+            Prepared::SmallThread(offset) => self.read_string_at(Prepared::Thread(offset)),
+            Prepared::Thread(_) | Prepared::Element { .. } | Prepared::ElementPart { .. } => {
                 let to = self.new_string()?;
                 self.zero_string(to);
-                self.thread_memory(0);
                 let size = self.strsize();
-                self.copy_if_found(to, offset, size);
+                if let Some(offset) = self.find_kept(&place) {
+                    self.copy_if_found(to, offset, size);
+                }
                 Ok(to)
-            }
-            Prepared::Element { store, key } => self.string_of_element(store, key, 0),
-            Prepared::ElementPart { store, key, offset } => {
-                self.string_of_element(store, key, offset)
             }
             Prepared::Outside(address, _) | Prepared::Bits { address, .. } => {
                 let to = self.new_string()?;
@@ -176,20 +161,6 @@ impl Maker<'_, '_> {
                 Ok(to)
             }
         }
-    }
-
-    fn string_of_element(
-        &mut self,
-        store: u32,
-        key: Location,
-        offset: u32,
-    ) -> Result<Location, CodeError> {
-        let to = self.new_string()?;
-        self.zero_string(to);
-        self.lookup(store, key);
-        let size = self.strsize();
-        self.copy_if_found(to, offset, size);
-        Ok(to)
     }
 
     pub(super) fn zero_string(&mut self, to: Location) {

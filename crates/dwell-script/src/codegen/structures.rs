@@ -1,12 +1,10 @@
 //! Structures and arrays as wholes: from memory and variables into others, into records and keys.
 use super::error::CodeError;
 use super::frame::Location;
-use super::layout::control;
 use super::place::Prepared;
 use super::program::Maker;
 use crate::typed::{Expr, ExprKind, Place};
-use dwell_abi::program::instruction::{Alu, Jump};
-use dwell_abi::program::operation as op;
+use dwell_abi::program::instruction::Alu;
 
 impl Maker<'_, '_> {
     /// A whole structure or array to memory of the firing, which is zero so far.
@@ -17,27 +15,18 @@ impl Maker<'_, '_> {
         let ExprKind::Read(place) = &e.kind else {
             return Err(CodeError::unsupported("a computed structure", e.span));
         };
-        match self.prepare(place, e.span)? {
+        let prepared = self.prepare(place, e.span)?;
+        if let Some(offset) = self.find_kept(&prepared) {
+            self.copy_if_found(at, offset, size);
+            return Ok(());
+        }
+        match prepared {
             Prepared::Here(from) => self.copy_bytes(at, from, size),
-            Prepared::Thread(offset) => {
-                self.thread_memory(0);
-                self.copy_if_found(at, offset, size);
-            }
-            Prepared::Element { store, key } => {
-                self.lookup(store, key);
-                self.copy_if_found(at, 0, size);
-            }
-            Prepared::ElementPart { store, key, offset } => {
-                self.lookup(store, key);
-                self.copy_if_found(at, offset, size);
-            }
             Prepared::Outside(address, _) => {
                 self.load_word(0, address);
                 self.read_bytes(at, size)?;
             }
-            Prepared::Small(_) | Prepared::SmallThread(_) | Prepared::Bits { .. } => {
-                return Err(CodeError::unsupported("a number as a structure", e.span));
-            }
+            _ => return Err(CodeError::unsupported("a number as a structure", e.span)),
         }
         Ok(())
     }
@@ -85,14 +74,10 @@ impl Maker<'_, '_> {
 
     /// Copies bytes to a place in the thread's memory.
     pub(super) fn copy_to_thread(&mut self, offset: u32, from: Location, size: u32) {
-        let [found, done] = self.code.labels();
-        self.thread_memory(op::CREATE);
-        self.code.jump_imm(Jump::Ne, 0, 0, found);
-        self.count(control::VARIABLE_DROPS);
-        self.code.jump(done);
-        self.code.place(found);
+        let none = self.code.label();
+        self.whole_thread(none);
         self.copy_to_found(offset, from, size);
-        self.code.place(done);
+        self.code.place(none);
     }
 
     /// Copies bytes to a part of an element.

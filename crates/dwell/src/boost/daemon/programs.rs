@@ -262,15 +262,13 @@ impl Programs {
         let program = program.filter(|p| p.config == config && matches!(p.phase, Phase::Making));
         let Some(program) = program else {
             if let Outcome::Ready(record) = outcome {
-                discard(&self.journal, &record);
+                discard(&self.journal, &mut self.leaving, *record);
             }
             return;
         };
         program.phase = match outcome {
             Outcome::Ready(record) if changed_before(&record) => {
-                if !discard(&self.journal, &record) {
-                    self.leaving.push(*record);
-                }
+                discard(&self.journal, &mut self.leaving, *record);
                 Phase::Due(Instant::now() + SETTLE)
             }
             Outcome::Ready(record) => match activate(&self.journal, &record) {
@@ -279,9 +277,7 @@ impl Programs {
                     Phase::Active(record)
                 }
                 Err(why) => {
-                    if !discard(&self.journal, &record) {
-                        self.leaving.push(*record);
-                    }
+                    discard(&self.journal, &mut self.leaving, *record);
                     Phase::Stock(why.to_string(), inputs)
                 }
             },
@@ -425,13 +421,13 @@ impl Programs {
     }
 }
 
-/// Removes what was made and is not wanted; whether nothing of it has to wait.
-fn discard(journal: &Journal, record: &Record) -> bool {
-    let restored = restore(journal, record);
-    if let Err(error) = &restored {
-        eprintln!("dwell: {}: {error}", record.name);
+/// Removes what was made and is not wanted, later if it has to wait for a package manager.
+fn discard(journal: &Journal, leaving: &mut Vec<Record>, record: Record) {
+    match restore(journal, &record) {
+        Ok(Restored::Done) => {}
+        Ok(Restored::UpgradeUnderWay) => leaving.push(record),
+        Err(error) => eprintln!("dwell: {}: {error}", record.name),
     }
-    !matches!(restored, Ok(Restored::UpgradeUnderWay))
 }
 
 fn file_of(record: &Record) -> (u64, u64) {

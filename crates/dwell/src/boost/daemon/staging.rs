@@ -7,7 +7,7 @@ use super::rights::take_rights;
 use anyhow::Context;
 use dwell_booster::{StandIn, is_merged};
 use dwell_elf::ElfFile;
-use dwell_switch::{Config, Dirs, Gain, Identity, Record, Redirect, Stamp, Way};
+use dwell_switch::{Config, Dirs, Gain, Identity, Record, Stamp, Way};
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -79,12 +79,15 @@ fn try_to_stage(
     inputs: &mut Vec<Stamp>,
 ) -> anyhow::Result<Outcome> {
     let how = how(config)?;
-    check_way(config)?;
+    let way = Way::of(config, dirs);
+    // What would fail in the end is told before anything is made.
+    if let Some(why) = way.obstacle() {
+        anyhow::bail!(why);
+    }
     if let Some(why) = environment::obstacle() {
         anyhow::bail!("{why}: what would be tried is not what others run");
     }
     let path = find(config.elf_path.as_os_str())?;
-    let way = Way::of(config, dirs);
     let to = way.made_at(&path);
     clear(&path, &to)?;
     let stock = Identity::of(&path).context("the program is gone")?;
@@ -152,17 +155,6 @@ fn how(config: &Config) -> anyhow::Result<How> {
     };
     how.check()?;
     Ok(how)
-}
-
-/// What would fail in the end is told before anything is made.
-fn check_way(config: &Config) -> anyhow::Result<()> {
-    let systemd = Path::new("/run/systemd/system").is_dir();
-    let is_bound = matches!(config.redirect, Redirect::Bind(_));
-    anyhow::ensure!(
-        systemd || !is_bound,
-        "redirect = \"bind\" is done by systemd, which does not run here"
-    );
-    Ok(())
 }
 
 /// Level 2 and up give all processes of a program the same addresses: who takes connections does not get them unasked.
