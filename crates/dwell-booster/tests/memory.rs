@@ -15,8 +15,11 @@ const WAITING: [(&str, &[&str]); 5] = [
     ("/usr/bin/git", &["hash-object", "--stdin"]),
     ("/usr/bin/ls", &["-R", "/usr"]),
     ("/usr/bin/perl", &["-e", "<STDIN>"]),
-    ("/usr/bin/python3.11", &["-IS", "-c", "input()"]),
+    ("/usr/bin/python3.11", &["-sS", "-c", "input()"]),
 ];
+
+/// Perl and Python choose at random how their tables hash, and so how many pages the tables lie in.
+const NOT_AT_RANDOM: [(&str, &str); 2] = [("PERL_HASH_SEED", "0"), ("PYTHONHASHSEED", "0")];
 
 /// Bytes of a waiting process that are its own and written to. Without random addresses, and under a name as long as the
 /// other's, the same program needs the same each time.
@@ -27,6 +30,7 @@ fn private_dirty(program: &Path, args: &[&str]) -> u64 {
         .args(args)
         .env_clear()
         .env("LC_ALL", "C.UTF-8")
+        .envs(NOT_AT_RANDOM)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
