@@ -161,7 +161,11 @@ fn mini_debug_info() {
         let names = names(file, &program.addresses, &[]);
         names
             .into_iter()
-            .map(|chain| Some(chain.last()?.function.clone()).filter(|_| is_named(&chain)))
+            .map(|chain| {
+                let named = is_named(&chain);
+                let function = chain.last()?.function.clone();
+                named.then_some(function)
+            })
             .collect()
     };
     assert_eq!(functions(&with), functions(&program.full));

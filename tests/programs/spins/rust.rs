@@ -62,6 +62,7 @@ fn work_rust_count() {
 #[unsafe(no_mangle)]
 fn work_rust_update() {
     while !STOP.load(Relaxed) {
+        #[allow(deprecated)] // its new name is not in all compilers that build this
         let _ = COUNT.fetch_update(SeqCst, Relaxed, |n| Some(n.wrapping_mul(3) + 1));
     }
 }

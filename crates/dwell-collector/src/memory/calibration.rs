@@ -25,7 +25,7 @@ pub fn clear_ns() -> ClearNs {
     for _ in 0..ROUNDS {
         least.uncached = least
             .uncached
-            .min(ns_per_page(pages.chunks_exact_mut(PAGE)));
+            .min(ns_per_page(pages.as_chunks_mut::<PAGE>().0));
         let page = &mut pages[..PAGE];
         const TIMES: usize = 2000;
         let begin = Instant::now();
@@ -39,10 +39,10 @@ pub fn clear_ns() -> ClearNs {
     least
 }
 
-fn ns_per_page<'p>(pages: impl ExactSizeIterator<Item = &'p mut [u8]>) -> f64 {
-    let (begin, n) = (Instant::now(), pages.len());
-    pages.for_each(clear);
-    begin.elapsed().as_nanos() as f64 / n as f64
+fn ns_per_page(pages: &mut [[u8; PAGE]]) -> f64 {
+    let begin = Instant::now();
+    pages.iter_mut().for_each(|page| clear(page));
+    begin.elapsed().as_nanos() as f64 / pages.len() as f64
 }
 
 /// As the kernel does on processors of the last ten years (clear_page_erms).

@@ -26,8 +26,10 @@ impl KernelThreads {
         let seen = pids.filter_map(|pid: u32| {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
             let name = name.trim_end();
-            let is_one = NAMES.iter().any(|n| name.starts_with(n)) && is_of_kernel(pid);
-            Some((pid, name.to_owned(), cpu_ns(pid)?)).filter(|_| is_one)
+            if !NAMES.iter().any(|n| name.starts_with(n)) || !is_of_kernel(pid) {
+                return None;
+            }
+            Some((pid, name.to_owned(), cpu_ns(pid)?))
         });
         KernelThreads {
             seen: seen.collect(),
