@@ -14,6 +14,18 @@ if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 
+# From version 1.21 on go gets the version that a module wants by itself; for an older one, as distributions have, we do.
+newer_go() {
+    local module=golang.org/toolchain@v0.0.1-go1.25.0.linux-$(go env GOARCH) tree
+    tree=$(go mod download -json "$module" | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
+    [ -n "$tree" ] || return 1
+    chmod -R u+wx "$tree/bin" "$tree/pkg/tool"
+    export PATH=$tree/bin:$PATH GOTOOLCHAIN=auto
+}
+case $(go env GOVERSION) in
+go1.[0-9] | go1.[0-9].* | go1.1[0-9]* | go1.20*) newer_go ;;
+esac
+
 # Made to be built in its repository, and not every version is to be had.
 build_pyroscope() {
     local module work=$folder/pyroscope-source
