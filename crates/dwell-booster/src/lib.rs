@@ -105,6 +105,23 @@ pub struct Options {
     pub profile: Option<Profile>,
     /// When the merged file gives way to the stock one; never, when not given.
     pub stand_in: Option<StandIn>,
+    /// The kernel starts the merged file where the stock one was to be started, and hands it that one, in any mount
+    /// namespace (binfmt_misc, flags P, O and C): it runs where this is the state of the files that it is made of, by
+    /// their paths in [`Inputs`]. Needs `processor`, and a build id of every file.
+    pub registered: Option<HashMap<String, FileState>>,
+}
+
+/// What tells whether a file is still the one that it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileState {
+    /// The file system.
+    pub device: u64,
+    /// Which file of it.
+    pub inode: u64,
+    /// Bytes.
+    pub size: u64,
+    /// When it was changed last: seconds and nanoseconds since 1970.
+    pub changed: (i64, i64),
 }
 
 /// A merged file becomes the stock one when variables name other libraries (`LD_PRELOAD`, `LD_AUDIT`,

@@ -1,8 +1,9 @@
 //! A merged file that stands in the stock program's place gives way to it when it should, and only then.
 mod common;
 
-use common::{Folder, compile, merge_with, output, with_libc, with_loader};
-use dwell_booster::{Options, Processor, Refusal, StandIn, is_merged};
+use common::{Folder, compile, inputs, merge_with, output, with_libc, with_loader};
+use dwell_booster::{FileState, Options, Processor, Refusal, StandIn, is_merged};
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -152,6 +153,64 @@ fn gives_way(way: &Options, name: &str) {
     // Better merged than not at all.
     fs::remove_file(&stock).expect("removed");
     assert_eq!(run(&merged, &[]), ran(&merged));
+}
+
+/// The kernel may start a file only where its arguments can be put right, and not by that file's own beginning.
+#[test]
+fn a_registered_file_has_the_loader_in_it_and_a_mark() {
+    let folder = Folder::new("registered");
+    let beside = stock(&folder);
+    let link = format!(
+        "gcc -o named prog.c liba.so -Wl,-rpath,{}",
+        folder.0.display()
+    );
+    compile(&folder, &link);
+    let state = FileState {
+        device: 0,
+        inode: 0,
+        size: 0,
+        changed: (0, 0),
+    };
+    let registered = |program: &Path, way: Options| {
+        let paths = inputs(program).files.into_iter().map(|(path, _)| path);
+        let states: HashMap<_, _> = paths.map(|path| (path, state)).collect();
+        let stand_in = StandIn {
+            guard: None,
+            stock: c_string(program),
+        };
+        let options = Options {
+            registered: Some(states),
+            stand_in: Some(stand_in),
+            ..way
+        };
+        merge_with(&folder, program, &options)
+    };
+    let named = folder.file("named");
+    let (merged, built) = match registered(&named, with_loader()) {
+        Err(why @ Refusal::Unsupported { .. }) => return println!("{why}"),
+        made => made.expect("it can be merged"),
+    };
+    let stock = fs::read(&named).expect("there");
+    assert_eq!(
+        (&built.bytes[48..52], &stock[48..52]),
+        (&b"dwel"[..], &[0; 4][..])
+    );
+    // Started itself it is as any other.
+    let said = format!("{} x", merged.display());
+    let name = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    assert_eq!(run(&merged, &[]), (name(&merged), said.clone()));
+    assert_eq!(
+        run(&merged, &[("LD_PRELOAD", "libm.so.6")]),
+        (name(&named), said)
+    );
+
+    let refused = |program: &Path, way: Options| {
+        let refused = registered(program, way).expect_err("refused");
+        refused.to_string()
+    };
+    assert!(refused(&named, with_libc()).contains("level 3"));
+    assert!(refused(&named, Options::default()).contains("level 3"));
+    assert!(refused(&beside, with_loader()).contains("$ORIGIN"));
 }
 
 /// Does what the C library chooses functions for; prints the file that runs.

@@ -26,6 +26,8 @@ pub enum Redirect {
     Divert,
     /// A mount for processes of this systemd unit.
     Bind(String),
+    /// The kernel is told to start the boosted file instead (binfmt_misc).
+    Binfmt,
 }
 
 /// A program that is to be boosted.
@@ -124,7 +126,6 @@ impl Config {
             reader.error(error.span(), what)
         })?;
         reader.absolute(&raw.elf_path, "elf_path")?;
-        let redirect = reader.redirect(&raw)?;
         let mode = match &raw.mode {
             Some(mode) => reader.one_of(mode, "mode", &["static", "static-nolibc"])?,
             None => 1,
@@ -139,6 +140,7 @@ impl Config {
                 .filter(|l| *l <= 4)
                 .ok_or_else(wrong)
         })?;
+        let redirect = reader.redirect(&raw, mode == 0 && level >= 3)?;
         for path in raw.watch_paths.iter().chain(&raw.profile_path) {
             reader.absolute(path, "watch_paths and profile_path")?;
             if !path.as_ref().exists() {
@@ -201,8 +203,9 @@ impl Reader<'_> {
         Err(self.error(Some(path.span()), what))
     }
 
-    fn redirect(&self, raw: &Raw) -> Result<Redirect, ConfigError> {
-        let ways = ["exchange", "divert", "bind"];
+    /// `whole` is whether the boosted file has the loader, and the C library, in it.
+    fn redirect(&self, raw: &Raw, whole: bool) -> Result<Redirect, ConfigError> {
+        let ways = ["exchange", "divert", "bind", "binfmt"];
         let way = match &raw.redirect {
             Some(way) => self.one_of(way, "redirect", &ways)?,
             None => 0,
@@ -224,6 +227,13 @@ impl Reader<'_> {
                 let what = "unit goes with redirect = \"bind\" only";
                 Err(self.error(Some(unit.span()), what.into()))
             }
+            (3, None) if !whole => {
+                let span = raw.redirect.as_ref().map(Spanned::span);
+                let what = "redirect = \"binfmt\" needs mode = \"static\" and level = 3 or 4: with another loader and C \
+                            library, as a container may have, the boosted file would not work";
+                Err(self.error(span, what.into()))
+            }
+            (3, None) => Ok(Redirect::Binfmt),
             (way, None) => Ok([Redirect::Exchange, Redirect::Divert][way].clone()),
         }
     }
@@ -400,6 +410,8 @@ mod tests {
         let bound = "elf_path = \"/x\"\nredirect = \"bind\"\nunit = \"x@1.service\"";
         let bound = parse(bound).expect("right").redirect;
         assert_eq!(bound, Redirect::Bind("x@1.service".into()));
+        let all = "elf_path = \"/x\"\nmode = \"static\"\nlevel = 3\nredirect = \"binfmt\"";
+        assert_eq!(parse(all).expect("right").redirect, Redirect::Binfmt);
     }
 
     #[test]
@@ -423,7 +435,15 @@ mod tests {
             ),
             (
                 "elf_path = \"/a\"\nredirect = \"mount\"",
-                ":2: redirect = \"mount\" is not there: write exchange or divert or bind",
+                ":2: redirect = \"mount\" is not there: write exchange or divert or bind or binfmt",
+            ),
+            (
+                "elf_path = \"/a\"\nlevel = 3\nredirect = \"binfmt\"",
+                ":3: redirect = \"binfmt\" needs mode = \"static\" and level = 3 or 4",
+            ),
+            (
+                "elf_path = \"/a\"\nmode = \"static\"\nlevel = 2\nredirect = \"binfmt\"",
+                ":4: redirect = \"binfmt\" needs",
             ),
             (
                 "elf_path = \"/a\"\nredirect = \"bind\"",

@@ -23,7 +23,7 @@ pub fn stock_path(path: &Path) -> PathBuf {
 pub fn is_unpacked(way: &Way, path: &Path) -> bool {
     match way {
         Way::Divert => divert::dpkg_runs() || has_new(path) || has_new(&stock_path(path)),
-        Way::Exchange | Way::Bind { .. } => has_new(path),
+        Way::Exchange | Way::Bind { .. } | Way::Binfmt { .. } => has_new(path),
     }
 }
 

@@ -1,5 +1,6 @@
 //! A program is switched on, looked at and taken back, whichever way.
 use crate::bind::Bound;
+use crate::binfmt::Entry;
 use crate::exchange;
 use crate::journal::{Journal, Record};
 use crate::stamp::{Identity, Stamp};
@@ -58,11 +59,15 @@ pub enum Restored {
 pub fn activate(journal: &Journal, record: &Record) -> Result<(), SwitchError> {
     let noted = journal.write(record);
     noted.map_err(|error| system("writing the journal for", &record.path, error))?;
-    let done = match bound(record) {
-        Some(bound) => bound
+    let path = &record.path;
+    let done = match Means::of(record) {
+        Means::Exchange => exchange::put(record),
+        Means::Mount(bound) => bound
             .set()
-            .map_err(|error| system("mounting for a service", &record.path, error)),
-        None => exchange::put(record),
+            .map_err(|error| system("mounting for a service", path, error)),
+        Means::Entry(entry) => entry
+            .set()
+            .map_err(|error| system("registering with binfmt_misc", path, error)),
     };
     if done.is_err() {
         restore(journal, record)?;
@@ -74,16 +79,22 @@ pub fn activate(journal: &Journal, record: &Record) -> Result<(), SwitchError> {
 pub fn restore(journal: &Journal, record: &Record) -> Result<Restored, SwitchError> {
     // From now on each start is the stock program's, whatever else has to wait.
     remove(&record.guard)?;
-    match bound(record) {
-        Some(bound) => {
+    match Means::of(record) {
+        Means::Mount(bound) => {
             let unset = bound.unset();
             unset.map_err(|error| system("taking back the mount of", &record.path, error))?;
             remove(bound.file)?;
         }
-        None if exchange::take_back(record)? == Restored::UpgradeUnderWay => {
-            return Ok(Restored::UpgradeUnderWay);
+        Means::Entry(entry) => {
+            let unset = entry.unset();
+            unset.map_err(|error| system("taking back the entry of", &record.path, error))?;
+            remove(entry.file)?;
         }
-        None => {}
+        Means::Exchange => {
+            if exchange::take_back(record)? == Restored::UpgradeUnderWay {
+                return Ok(Restored::UpgradeUnderWay);
+            }
+        }
     }
     sync(&record.path)?;
     let forgotten = journal.remove(&record.name);
@@ -105,10 +116,11 @@ pub fn changed(record: &Record) -> Option<PathBuf> {
 /// What is not where it has to be.
 fn misplaced(record: &Record) -> Option<PathBuf> {
     let (path, made_at) = (&record.path, record.way.made_at(&record.path));
-    let (at_path, beside) = match bound(record) {
-        Some(bound) if !bound.is_set() => return Some(made_at),
-        Some(_) => (record.stock, record.boosted),
-        None => (record.boosted, record.stock),
+    let (at_path, beside) = match Means::of(record) {
+        Means::Mount(bound) if !bound.is_set() => return Some(made_at),
+        Means::Entry(entry) if !entry.is_set() => return Some(made_at),
+        Means::Mount(_) | Means::Entry(_) => (record.stock, record.boosted),
+        Means::Exchange => (record.boosted, record.stock),
     };
     let wanted = [(path.clone(), at_path), (made_at, beside)];
     let wrong = wanted
@@ -117,19 +129,37 @@ fn misplaced(record: &Record) -> Option<PathBuf> {
     wrong.map(|(path, _)| path)
 }
 
-fn bound(record: &Record) -> Option<Bound<'_>> {
-    match &record.way {
-        Way::Bind {
-            unit,
-            file,
-            stock_folder,
-        } => Some(Bound {
-            unit,
-            path: &record.path,
-            file,
-            stock_folder,
-        }),
-        Way::Exchange | Way::Divert => None,
+/// What a way is gone by.
+enum Means<'a> {
+    Exchange,
+    Mount(Bound<'a>),
+    Entry(Entry<'a>),
+}
+
+impl<'a> Means<'a> {
+    fn of(record: &'a Record) -> Self {
+        match &record.way {
+            Way::Exchange | Way::Divert => Means::Exchange,
+            Way::Bind {
+                unit,
+                file,
+                stock_folder,
+            } => Means::Mount(Bound {
+                unit,
+                path: &record.path,
+                file,
+                stock_folder,
+            }),
+            Way::Binfmt { file } => {
+                // The guard's name is no other's.
+                let name = record.guard.file_name().unwrap_or_default();
+                Means::Entry(Entry {
+                    name: format!("dwell-boost-{}", name.to_string_lossy()),
+                    path: &record.path,
+                    file,
+                })
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The ways in which a start of the program comes to the boosted file.
 use crate::bind;
+use crate::binfmt;
 use crate::config::{Config, Redirect};
 use crate::exchange::stock_path;
 use crate::journal::Dirs;
@@ -23,7 +24,15 @@ pub enum Way {
         /// Where the unit's processes see the folder that the stock program is in.
         stock_folder: PathBuf,
     },
+    /// The kernel starts the boosted file instead, whatever namespaces the process is in.
+    Binfmt {
+        /// The boosted file.
+        file: PathBuf,
+    },
 }
+
+/// Where most programs are.
+const FOLDERS: [&str; 4] = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"];
 
 impl Way {
     /// The way that is configured.
@@ -36,14 +45,24 @@ impl Way {
                 file: dirs.state.join("bound").join(&config.name),
                 stock_folder: dirs.run.join("stock").join(&config.name),
             },
+            Redirect::Binfmt => Way::Binfmt {
+                file: dirs.state.join("binfmt").join(&config.name),
+            },
         }
     }
 
-    /// Why it cannot be taken on this machine.
-    pub fn obstacle(&self) -> Option<&'static str> {
+    /// Why it cannot be taken on this machine for the program at `path`.
+    pub fn obstacle(&self, path: &Path) -> Option<String> {
         match self {
             Way::Exchange | Way::Divert => None,
-            Way::Bind { .. } => bind::obstacle(),
+            Way::Bind { .. } => bind::obstacle().map(str::to_owned),
+            Way::Binfmt { .. } => binfmt::obstacle().or_else(|| {
+                let other = binfmt::same_beginning(path, &FOLDERS)?;
+                Some(format!(
+                    "{} begins with the same bytes, by which binfmt_misc knows programs: use redirect = \"exchange\"",
+                    other.display()
+                ))
+            }),
         }
     }
 
@@ -53,6 +72,7 @@ impl Way {
             Way::Exchange => "exchange",
             Way::Divert => "divert",
             Way::Bind { .. } => "bind",
+            Way::Binfmt { .. } => "binfmt",
         }
     }
 
@@ -60,7 +80,7 @@ impl Way {
     pub fn made_at(&self, path: &Path) -> PathBuf {
         match self {
             Way::Exchange | Way::Divert => stock_path(path),
-            Way::Bind { file, .. } => file.clone(),
+            Way::Bind { file, .. } | Way::Binfmt { file } => file.clone(),
         }
     }
 
@@ -68,6 +88,7 @@ impl Way {
     pub fn stock_at(&self, path: &Path) -> PathBuf {
         match self {
             Way::Exchange | Way::Divert => stock_path(path),
+            Way::Binfmt { .. } => path.to_owned(),
             Way::Bind { stock_folder, .. } => {
                 stock_folder.join(path.file_name().unwrap_or_default())
             }

@@ -16,6 +16,7 @@ use crate::values::{Import, Value, Values};
 use crate::{Inputs, Options, Refusal};
 use object::elf;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// Which function each resolver chose; both as distances from the image's begin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,7 +184,8 @@ impl Chosen {
     }
 
     /// The guard's code for the image address `at`.
-    pub(crate) fn code(&self, guard: Guard<'_>, at: u64) -> Vec<u8> {
+    /// `differently` is what it calls first where a choice differs.
+    pub(crate) fn code(&self, guard: Guard<'_>, at: u64, differently: Option<u64>) -> Vec<u8> {
         match guard {
             _ if self.resolvers.is_empty() => Vec::new(),
             Guard::None => Vec::new(),
@@ -193,7 +195,15 @@ impl Chosen {
                 put(&mut bytes, 13, 8 * (self.resolvers.len() as u32 + 1));
                 bytes
             }
-            Guard::Compare(_, stock) => self.comparison(stock, at),
+            Guard::Compare(_, stock) => {
+                let mut bytes = self.comparison(stock, at);
+                if let Some(to) = differently {
+                    let distance = to.wrapping_sub(at + (OTHER.start + 5) as u64) as u32;
+                    bytes[OTHER].copy_from_slice(&[0xe8, 0, 0, 0, 0, 0x66, 0x90]); // call; nop
+                    put(&mut bytes, OTHER.start + 1, distance);
+                }
+                bytes
+            }
         }
     }
 
@@ -263,6 +273,9 @@ const ASK: [u8; 33] = [
     0xb8, 0xe7, 0x00, 0x00, 0x00, // mov eax,231
     0x0f, 0x05, // syscall
 ];
+
+/// The two instructions of [`COMPARE`] that find the arguments in the stack: who is called there does that, too.
+const OTHER: Range<usize> = 0x3a..0x41;
 
 /// Compares the results with the table behind the code: (distance of what was chosen from the table). A path and a text
 /// follow. The loader's variable says where the stack began: argc, argv, envp, auxv. A program that already runs

@@ -14,6 +14,7 @@ mod image;
 mod inside;
 mod loader;
 mod plugins;
+mod registered;
 mod relocations;
 mod sections;
 mod stand_in;
@@ -29,7 +30,7 @@ use crate::closure::Closure;
 use crate::layout::Layout;
 use crate::selection::{LIBC, select};
 use crate::values::Values;
-use crate::{Inputs, Options, Refusal, StandIn};
+use crate::{FileState, Inputs, Options, Refusal, StandIn};
 use arrays::Arrays;
 pub use choices::{Choices, Question, question};
 use choices::{Chosen, Guard};
@@ -42,6 +43,7 @@ use image::Image;
 use inside::Inside;
 pub use inside::{Answer, Processor};
 use relocations::Relocations;
+use std::collections::HashMap;
 use symbols::SymbolTables;
 use tables::Tables;
 use writable::Writable;
@@ -80,6 +82,8 @@ struct Merge<'a, 'data> {
     layout: &'a Layout,
     soname: String,
     stand_in: Option<&'a StandIn>,
+    /// The state of each file, when the kernel is to start the merged one instead of the stock one.
+    registered: Option<&'a HashMap<String, FileState>>,
     guard: Guard<'a>,
     processor: Option<&'a Processor>,
     /// Whether neighbouring ranges that nobody writes to are mapped as one.
@@ -157,6 +161,10 @@ impl<'a, 'data> Merge<'a, 'data> {
             // What only asks is not for use, and gives way to nothing.
             stand_in: options
                 .stand_in
+                .as_ref()
+                .filter(|_| !matches!(guard, Guard::Ask)),
+            registered: options
+                .registered
                 .as_ref()
                 .filter(|_| !matches!(guard, Guard::Ask)),
             guard,

@@ -7,6 +7,7 @@ use super::hot::Hot;
 use super::identity::notes;
 use super::image::{Image, R};
 use super::loader::needed_name;
+use super::registered::Registered;
 use super::relocations::Relocations;
 use super::sections::{Section, section_of, sections_of_modules};
 use super::strings::Strings;
@@ -213,5 +214,8 @@ impl Tables {
             begin = (inside.entry, (self.at + behind, kernels.len()));
         }
         elf_header(image, merge.layout.fixed, begin, sections);
+        if let Some(at) = writable.registered {
+            Registered::tell(at, image, &kernels);
+        }
     }
 }

@@ -8,6 +8,7 @@ use super::arrays::Arrays;
 use super::choices::{Chosen, stack_end};
 use super::entry::{self, Start};
 use super::inside::{Inside, Places};
+use super::registered::Registered;
 use super::{plugins, stand_in};
 use crate::PAGE;
 use crate::Refusal;
@@ -27,6 +28,8 @@ pub(crate) struct Writable {
     /// Image address of what is called first.
     pub preinit: u64,
     pub inside: Option<Inside>,
+    /// Image address of the code for starts by the kernel instead of the stock program.
+    pub registered: Option<u64>,
     /// Image addresses of the dynamic section, and perhaps zeroes behind it.
     pub dynamic: Range<u64>,
     /// A library's dynamic section that holds the lists: it is to be zeroes before.
@@ -119,9 +122,18 @@ impl Writable {
         if plugins::divert(merge, values, (plugins_at, dlopen)) {
             code.extend(plugins::code(merge, plugins_at, dlopen));
         }
-        let guard = entry + code.len() as u64;
-        chosen.put(merge, values, (choices, guard));
-        code.extend(chosen.code(merge.guard, guard));
+        let at = entry + code.len() as u64;
+        // Nothing else uses that place when the loader is in the file.
+        let kept = (!chosen.resolvers.is_empty()).then_some(early);
+        let mut registered = Registered::of(merge, at, kept)?;
+        let guard = at + registered.as_ref().map_or(0, |r| r.bytes.len() as u64);
+        let resolver = registered.as_ref().map_or(guard, Registered::compares);
+        chosen.put(merge, values, (choices, resolver));
+        let differently = registered.as_ref().map(Registered::differently);
+        let comparison = chosen.code(merge.guard, guard, differently);
+        let registered_at = code.len();
+        code.resize((guard - entry) as usize, 0);
+        code.extend(comparison);
         if let Some(stand_in) = merge.stand_in
             && merge.soname == LIBC
             && layout.loader.is_none()
@@ -137,7 +149,11 @@ impl Writable {
             known,
             program: entry,
         };
-        let inside = Inside::of(merge, places)?;
+        let mut inside = Inside::of(merge, places)?;
+        if let Some((registered, inside)) = registered.as_mut().zip(inside.as_mut()) {
+            registered.lead(guard, inside);
+            code[registered_at..][..registered.bytes.len()].copy_from_slice(&registered.bytes);
+        }
         code.extend(inside.iter().flat_map(|i| &i.code));
         Ok(Writable {
             bytes,
@@ -146,6 +162,7 @@ impl Writable {
             fini,
             preinit,
             inside,
+            registered: registered.as_ref().map(Registered::at),
             dynamic,
             emptied,
         })

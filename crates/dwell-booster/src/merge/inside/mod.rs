@@ -37,8 +37,9 @@ pub(crate) struct Inside {
     /// Our code for it, at an image address.
     pub code: Vec<u8>,
     at: u64,
-    /// Image addresses: what the kernel calls; what answers questions.
+    /// Image addresses: what the kernel calls; what that leads to, if it comes to the loader; what answers questions.
     pub entry: u64,
+    pub start: u64,
     answering: u64,
 }
 
@@ -77,6 +78,7 @@ impl Inside {
             code: Vec::new(),
             at: places.at,
             entry: places.at,
+            start: 0,
             answering: 0,
         };
         inside.answers(processor, places.known);
@@ -121,6 +123,7 @@ impl Inside {
     /// What the kernel calls.
     fn begin(&mut self, guards: &[u32], places: Places, loader: u64) {
         let start = self.here();
+        self.start = start;
         self.code.extend(START);
         let guards = self.words(guards);
         self.lead(start + BASE, self.base);

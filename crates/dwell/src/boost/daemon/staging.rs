@@ -5,12 +5,14 @@ use super::super::trial::{self, Probe, Times, Verdict};
 use super::super::{Tried, environment, make};
 use super::rights::take_rights;
 use anyhow::Context;
-use dwell_booster::{StandIn, is_merged};
+use dwell_booster::{FileState, StandIn, is_merged};
 use dwell_elf::ElfFile;
 use dwell_switch::{Config, Dirs, Gain, Identity, Record, Stamp, Way};
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -80,14 +82,14 @@ fn try_to_stage(
 ) -> anyhow::Result<Outcome> {
     let how = how(config)?;
     let way = Way::of(config, dirs);
+    let path = find(config.elf_path.as_os_str())?;
     // What would fail in the end is told before anything is made.
-    if let Some(why) = way.obstacle() {
+    if let Some(why) = way.obstacle(&path) {
         anyhow::bail!(why);
     }
     if let Some(why) = environment::obstacle() {
         anyhow::bail!("{why}: what would be tried is not what others run");
     }
-    let path = find(config.elf_path.as_os_str())?;
     let to = way.made_at(&path);
     clear(&path, &to)?;
     let stock = Identity::of(&path).context("the program is gone")?;
@@ -101,11 +103,16 @@ fn try_to_stage(
         "it is just being replaced"
     );
     check_listener(config, &subject)?;
-    let c_string = |path: &Path| CString::new(path.as_os_str().as_bytes());
-    subject.options.stand_in = Some(StandIn {
-        guard: Some(c_string(guard)?),
-        stock: c_string(&way.stock_at(&path))?,
-    });
+    match way {
+        // Without a guard: starts of the program come to the stock file as soon as the entry is gone.
+        Way::Binfmt { .. } => subject.options.registered = Some(states(&subject)?),
+        _ => {
+            subject.options.stand_in = Some(StandIn {
+                guard: Some(c_string(guard)?),
+                stock: c_string(&way.stock_at(&path))?,
+            });
+        }
+    }
     let libraries = subject.inputs.files.iter().skip(1);
     let libraries: Vec<Stamp> = libraries
         .map(|(path, _)| Stamp::of(Path::new(path)))
@@ -140,6 +147,32 @@ fn try_to_stage(
         },
         since: seconds_now(),
     })))
+}
+
+fn c_string(path: &Path) -> anyhow::Result<CString> {
+    Ok(CString::new(path.as_os_str().as_bytes())?)
+}
+
+/// By what the boosted file knows the files again that it is made of.
+fn states(subject: &Subject) -> anyhow::Result<HashMap<String, FileState>> {
+    let preload = Path::new("/etc/ld.so.preload");
+    anyhow::ensure!(
+        !preload.exists(),
+        "{} exists, where with redirect = \"binfmt\" the stock program runs: remove it, if it is empty",
+        preload.display()
+    );
+    let paths = subject.inputs.files.iter().map(|(path, _)| path);
+    let state = |path: &String| {
+        let state = fs::metadata(path).with_context(|| format!("looking at {path}"))?;
+        let state = FileState {
+            device: state.dev(),
+            inode: state.ino(),
+            size: state.size(),
+            changed: (state.ctime(), state.ctime_nsec()),
+        };
+        Ok((path.clone(), state))
+    };
+    paths.map(state).collect()
 }
 
 fn how(config: &Config) -> anyhow::Result<How> {

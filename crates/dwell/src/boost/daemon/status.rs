@@ -170,7 +170,7 @@ fn boosted(dirs: &Dirs) -> anyhow::Result<Vec<Program>> {
 fn from_when(way: &Way) -> Vec<String> {
     let text = match way {
         Way::Bind { unit, .. } => format!("for {unit} alone, from its next start on"),
-        Way::Exchange | Way::Divert => return Vec::new(),
+        Way::Exchange | Way::Divert | Way::Binfmt { .. } => return Vec::new(),
     };
     vec![text]
 }
