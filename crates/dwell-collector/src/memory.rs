@@ -309,6 +309,10 @@ fn row(
         mmap_wait_ns: next(),
         spins: next(),
         spin_ns: next(),
+        zone_waits: next(),
+        zone_wait_ns: next(),
+        list_waits: next(),
+        list_wait_ns: next(),
         // `struct memory_entry` ends with these.
         peak_pages: {
             let [pages, look] = [next(), next()];

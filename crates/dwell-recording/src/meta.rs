@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The version this program writes. A reader upgrades older ones and refuses newer ones.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 /// The contents of `meta.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

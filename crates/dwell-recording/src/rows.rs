@@ -463,6 +463,14 @@ pub struct MemoryPlaceRow {
     pub spins: u64,
     /// Time of these.
     pub spin_ns: u64,
+    /// Of these, waits for the free pages of a zone of memory.
+    pub zone_waits: u64,
+    /// Time of these.
+    pub zone_wait_ns: u64,
+    /// And waits for the lists of a control group's pages in use.
+    pub list_waits: u64,
+    /// Time of these.
+    pub list_wait_ns: u64,
     /// Estimated: of the pages that were allocated here, how many were in use when the process used most.
     pub peak_pages: u64,
     /// `stacks.stack` of every stack taken there, its user part: one may be there more than once.

@@ -114,8 +114,8 @@ table! { MemoryPlaceRow in memory_places, key false |_| 0, {
     huge_faults: Amount, populated_faults: Amount, other_faults: Amount, calls: Amount,
     call_ns: Amount, allocated_pages: Amount, freed_pages: Amount, zeroed_pages: Amount,
     zeroed_huge_pages: Amount, shootdowns: Amount, remote_flushes: Amount, remote_ns: Amount,
-    mmap_waits: Amount, mmap_wait_ns: Amount, spins: Amount, spin_ns: Amount, peak_pages: Amount,
-    stacks: Number,
+    mmap_waits: Amount, mmap_wait_ns: Amount, spins: Amount, spin_ns: Amount, zone_waits: Amount,
+    zone_wait_ns: Amount, list_waits: Amount, list_wait_ns: Amount, peak_pages: Amount, stacks: Number,
 } }
 
 table! { SiteTimeRow in site_times, key false |_| 0, {

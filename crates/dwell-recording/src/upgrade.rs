@@ -75,6 +75,16 @@ const STEPS: &[Step] = &[
         },
         columns: &[("memory_places", "peak_pages")],
     },
+    Step {
+        from: 7,
+        meta: |_| Ok(()),
+        columns: &[
+            ("memory_places", "zone_waits"),
+            ("memory_places", "zone_wait_ns"),
+            ("memory_places", "list_waits"),
+            ("memory_places", "list_wait_ns"),
+        ],
+    },
 ];
 
 /// The oldest version there is.

@@ -1,6 +1,6 @@
 //! Recordings of every earlier format version open. Each folder below `recordings/` was written by the
 //! program of that version (`make_sample_recording`, one second of it).
-use dwell_recording::rows::{SiteRow, SliceRow};
+use dwell_recording::rows::{MemoryPlaceRow, SiteRow, SliceRow};
 use dwell_recording::{FORMAT_VERSION, Recording, Tables};
 use std::path::Path;
 
@@ -20,6 +20,14 @@ fn version(version: u32) -> Tables {
     ];
     assert_eq!(counts, [3, 11, 3, 16, 12]);
     tables
+}
+
+#[test]
+fn version_7_does_not_know_which_spin_locks_and_has_everything_else() {
+    let tables = version(7);
+    let of_which = |row: &MemoryPlaceRow| row.zone_waits + row.list_waits;
+    assert!(tables.memory_places.iter().all(|row| of_which(row) == 0));
+    assert!(tables.memory_places.iter().any(|row| row.mmap_waits > 0));
 }
 
 #[test]

@@ -304,6 +304,94 @@ fn shootdowns_are_charged_to_who_asks_for_them() {
     );
 }
 
+/// Waits for spin locks of processes of a name, by bpftrace: each stack of the kernel and how often it waited.
+const SPINS_BY_STACK: &str = r#"tracepoint:lock:contention_begin /args->flags == 1 && comm == str($1)/
+{ @[kstack(8)] = count(); }"#;
+
+/// Three processes whose files get and lose pages many at a time, which no processor has a store of.
+const WRITERS: &str = r#"
+import os, sys
+for _ in range(2): os.fork()
+file = os.open(f"{sys.argv[1]}/{os.getpid()}", os.O_RDWR | os.O_CREAT)
+for _ in range(300):
+    os.lseek(file, 0, 0)
+    for _ in range(16): os.write(file, bytes(1 << 20))
+    os.ftruncate(file, 0)
+"#;
+
+/// Processes that get and give back pages at the same time wait for locks of the kernel: as often as bpftrace says, and in
+/// whose functions it says.
+#[test]
+#[ignore = "needs root"]
+fn waits_for_spin_locks_are_those_that_bpftrace_counts_and_are_told_apart() {
+    if !installed("bpftrace") {
+        return;
+    }
+    wrong_every_time("lists of pages in use", || {
+        spin_mistakes("zeropage", [100, 0], |_| {
+            zeropage(&["dontneed", "3000", "512", "--processes", "2"]).tables
+        })
+    });
+    wrong_every_time("zones", || {
+        spin_mistakes("python3", [0, 30], |scratch| {
+            let command = ["/usr/bin/python3", "-c", WRITERS, &scratch.file("")];
+            record(scratch, &[&["--memory", "--"][..], &command].concat()).tables
+        })
+    });
+}
+
+/// `least`: waits for lists and for zones that there must be.
+fn spin_mistakes(
+    name: &str,
+    least: [u64; 2],
+    recorded: impl Fn(&Scratch) -> Tables,
+) -> BTreeMap<String, String> {
+    let scratch = Scratch::new();
+    let watcher = Running::start_ready("/usr/bin/bpftrace", &["-e", SPINS_BY_STACK, name]);
+    std::thread::sleep(std::time::Duration::from_secs(1)); // its line comes before it is attached
+    let tables = recorded(&scratch);
+    watcher.signal(libc::SIGINT);
+    let printed = watcher.end();
+    let waits: Vec<(&str, u64)> = printed
+        .split("@[")
+        .filter_map(|entry| entry.split_once("]: "))
+        .filter_map(|(stack, count)| Some((stack, count.trim().parse().ok()?)))
+        .collect();
+    let seen = |functions: &[&str]| -> u64 {
+        let is_in = |stack: &str| functions.iter().any(|name| stack.contains(name));
+        let of = waits.iter().filter(|(stack, _)| is_in(stack));
+        of.map(|(_, count)| count).sum()
+    };
+    let counted = |of: fn(&MemoryPlaceRow) -> u64| tables.memory_places.iter().map(of).sum::<u64>();
+    let of_zones = [
+        "rmqueue",
+        "get_page_from_freelist",
+        "free_pcppages_bulk",
+        "free_one_page",
+    ];
+    let mut wrong = BTreeMap::new();
+    for (what, counted, seen, least) in [
+        (
+            "lists",
+            counted(|p| p.list_waits),
+            seen(&["lruvec_lock"]),
+            least[0],
+        ),
+        (
+            "zones",
+            counted(|p| p.zone_waits),
+            seen(&of_zones),
+            least[1],
+        ),
+    ] {
+        println!("{what}: {counted} waits, {seen} by bpftrace");
+        if counted < least || !near(counted, seen, 0.05, 5) {
+            wrong.insert(what.to_owned(), format!("{counted}, not {seen}: {printed}"));
+        }
+    }
+    wrong
+}
+
 #[test]
 #[ignore = "needs root"]
 fn other_recordings_have_no_ledger_and_say_how_to_get_one() {

@@ -37,7 +37,7 @@ sums! {
     minor_faults, major_faults, anonymous_faults, copied_faults, file_faults, stack_faults,
     huge_faults, populated_faults, other_faults, calls, call_ns, allocated_pages, freed_pages,
     zeroed_pages, zeroed_huge_pages, shootdowns, remote_flushes, remote_ns, mmap_waits,
-    mmap_wait_ns, spins, spin_ns, peak_pages,
+    mmap_wait_ns, spins, spin_ns, zone_waits, zone_wait_ns, list_waits, list_wait_ns, peak_pages,
 }
 
 impl Sums {

@@ -2,6 +2,7 @@
 /* What followed threads do about memory: faults, pages, system calls, waits for locks. See memory.h. */
 #pragma once
 #include "memory_places.h"
+#include "memory_locks.h"
 
 /* ---- faults ---- */
 
@@ -215,6 +216,7 @@ int BPF_PROG(on_memory_lock_wait, void *address, unsigned int flags)
 		return 0;
 	if (spins(flags)) {
 		m->spin_lock = lock;
+		m->spins_for = lock_of_memory(lock); /* now, since later it would have the lock meanwhile */
 		m->spin_since = bpf_ktime_get_boot_ns();
 		return 0;
 	}
@@ -222,6 +224,24 @@ int BPF_PROG(on_memory_lock_wait, void *address, unsigned int flags)
 		return 0;
 	m->mmap_since = bpf_ktime_get_boot_ns();
 	return 0;
+}
+
+static __always_inline void add_spin(struct memory_sums *sums, enum memory_lock lock, u64 ns)
+{
+	sums->spins++;
+	sums->spin_ns += ns;
+	switch (lock) {
+	case LOCK_ZONE:
+		sums->zone_waits++;
+		sums->zone_ns += ns;
+		break;
+	case LOCK_LIST:
+		sums->list_waits++;
+		sums->list_ns += ns;
+		break;
+	case LOCK_OTHER:
+		break;
+	}
 }
 
 SEC("tp_btf/contention_end")
@@ -237,8 +257,7 @@ int BPF_PROG(on_memory_lock_got, void *address, int result)
 	if (m->spin_lock == lock) {
 		sums = arrive_here(m, task);
 		m->spin_lock = 0;
-		sums->spins++;
-		sums->spin_ns += bpf_ktime_get_boot_ns() - m->spin_since;
+		add_spin(sums, m->spins_for, bpf_ktime_get_boot_ns() - m->spin_since);
 	} else if (m->mmap_since && is_mmap_lock(task, lock)) {
 		sums = arrive_here(m, task);
 		sums->mmap_waits++;

@@ -101,7 +101,9 @@ struct memory_sums {
 	u64 zeroed, zeroed_huge; /* of those allocated, cleared as small ones and as huge ones */
 	u64 shootdowns, remote, remote_ns; /* times other processors were asked to flush, and what they did */
 	u64 mmap_waits, mmap_ns; /* for the address space's lock */
-	u64 spins, spin_ns; /* for spin locks of the kernel */
+	u64 spins, spin_ns; /* for spin locks of the kernel, */
+	u64 zone_waits, zone_ns; /* of these for free pages, */
+	u64 list_waits, list_ns; /* and for lists of pages in use */
 };
 #define MEMORY_SUMS (sizeof(struct memory_sums) / 8)
 
@@ -136,6 +138,7 @@ struct memory_thread {
 	u32 to_time; /* calls until one is timed */
 	u32 in_call; /* as in memory_now, while it is off the processor */
 	u32 turn; /* which of two slots is given away next */
+	u32 spins_for; /* enum memory_lock */
 };
 
 struct {

@@ -388,6 +388,12 @@ pub fn memory_places() -> Vec<MemoryPlaceRow> {
             remote_ns: 30_000,
             mmap_waits: 2,
             mmap_wait_ns: 9000,
+            spins: 30,
+            spin_ns: 20_000,
+            zone_waits: 10,
+            zone_wait_ns: 8000,
+            list_waits: 15,
+            list_wait_ns: 9000,
             ..place("munmap", 0x5555_5555_4200, vec![1])
         },
         MemoryPlaceRow {

@@ -300,6 +300,10 @@ pub fn tables(seed: u64, first: u32, rows: u32) -> Tables {
                 mmap_wait_ns: edge(r),
                 spins: edge(r),
                 spin_ns: edge(r),
+                zone_waits: edge(r),
+                zone_wait_ns: edge(r),
+                list_waits: edge(r),
+                list_wait_ns: edge(r),
                 peak_pages: edge(r),
                 stacks: list(r),
             })

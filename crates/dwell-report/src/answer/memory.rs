@@ -103,6 +103,14 @@ pub struct MemoryCounts {
     pub spin_lock_waits: u64,
     /// Their time by the clock, ns.
     pub spin_lock_wait_ns: u64,
+    /// Of these, waits for the free pages of a zone of memory.
+    pub zone_lock_waits: u64,
+    /// Their time by the clock, ns.
+    pub zone_lock_wait_ns: u64,
+    /// And waits for the lists of a control group's pages in use.
+    pub list_lock_waits: u64,
+    /// Their time by the clock, ns.
+    pub list_lock_wait_ns: u64,
 }
 
 /// What the machine can do, and did.
@@ -306,5 +314,9 @@ fn counts(sums: &Sums) -> MemoryCounts {
         mmap_lock_wait_ns: sums.mmap_wait_ns,
         spin_lock_waits: sums.spins,
         spin_lock_wait_ns: sums.spin_ns,
+        zone_lock_waits: sums.zone_waits,
+        zone_lock_wait_ns: sums.zone_wait_ns,
+        list_lock_waits: sums.list_waits,
+        list_lock_wait_ns: sums.list_wait_ns,
     }
 }

@@ -151,6 +151,16 @@ fn add_waits(page: &mut Page, counts: &MemoryCounts) {
             counts.spin_lock_wait_ns,
             "spin locks of the kernel",
         ),
+        (
+            counts.zone_lock_waits,
+            counts.zone_lock_wait_ns,
+            "zones' free pages (of the spin locks)",
+        ),
+        (
+            counts.list_lock_waits,
+            counts.list_lock_wait_ns,
+            "lists of pages in use (of the spin locks)",
+        ),
     ] {
         if waits > 0 {
             let waits = human::counted(waits, "wait", "waits");
