@@ -25,7 +25,7 @@
 //! that was seen) is unclaimed: blame and what is unclaimed add up to the waiting.
 #![forbid(unsafe_code)]
 use crate::totals::Kind;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +199,7 @@ pub struct Oddities {
 /// Builds blocks from events in the order of their times.
 #[derive(Debug, Default)]
 pub struct Blocks {
-    open: HashMap<u64, Building>,
+    open: FxHashMap<u64, Building>,
     next: u32,
     /// How often events were lost.
     losses: u32,

@@ -64,7 +64,13 @@ impl Clock {
         }
         let passed = i128::from(ticks) - i128::from(from.ticks);
         let ns = i128::from(to.ns) - i128::from(from.ns);
-        (i128::from(from.ns) + passed * ns / span).max(0) as u64
+        let product = passed * ns;
+        // Between two anchors it fits, which makes the division several times faster.
+        let moved = match (i64::try_from(product), i64::try_from(span)) {
+            (Ok(product), Ok(span)) => i128::from(product / span),
+            _ => product / span,
+        };
+        (i128::from(from.ns) + moved).max(0) as u64
     }
 }
 

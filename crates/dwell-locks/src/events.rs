@@ -3,10 +3,10 @@ use crate::blocks::{Event, What};
 use crate::clock::Clock;
 use crate::totals::Kind;
 use dwell_agent::locks::layout::{
-    BLOCKS, EVENT_WORDS, EVENTS, Event as Slot, HELD, KIND_SHIFT, NO_NUMBER, Totals, lock_of,
-    seal_of, what,
+    BLOCKS, EVENT_WORDS, EVENTS, Event as Slot, HELD, KIND_SHIFT, NO_NUMBER, Totals, Words,
+    lock_of, seal_of, what,
 };
-use std::collections::HashSet;
+use rustc_hash::FxHashSet;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -32,12 +32,10 @@ pub(crate) struct Reader {
     /// What has been read but may be followed by something older, with its time in ticks.
     kept: Vec<Words>,
     /// What threads had noted for so long that it was handed over before it was written.
-    early: HashSet<Words>,
+    early: FxHashSet<Words>,
     /// When it was read last, in ticks.
     read: u64,
 }
-
-type Words = [u64; EVENT_WORDS];
 
 impl Reader {
     pub fn new(states: usize) -> Reader {
@@ -47,7 +45,7 @@ impl Reader {
             read: clock.look(),
             clock,
             kept: Vec::new(),
-            early: HashSet::new(),
+            early: FxHashSet::default(),
         }
     }
 
@@ -177,7 +175,8 @@ impl Source {
         drained.written += begun.saturating_sub(self.next);
         drained.lost += oldest.saturating_sub(self.next);
         self.next = self.next.max(oldest);
-        let mut bytes = vec![0; CHUNK as usize * size_of::<Slot>()];
+        let most = CHUNK.min(begun.saturating_sub(self.next)).max(1);
+        let mut bytes = vec![0; most as usize * size_of::<Slot>()];
         for number in std::mem::take(&mut self.unfinished) {
             let slot = &mut bytes[..size_of::<Slot>()];
             read(place_of(number), slot)?;

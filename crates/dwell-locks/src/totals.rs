@@ -1,9 +1,9 @@
 //! Adds up what the agent has counted in a process.
 use dwell_agent::locks::layout::{
-    BLOCKS, MADE_BUCKETS, MADE_WAYS, Made, SHARED, SLOTS, Settings, Shared, Slot, Totals, kind,
-    lock_of,
+    BLOCKS, MADE_BUCKETS, MADE_WAYS, Made, SHARED_PART, SLOTS, Settings, Shared, Slot, Totals,
+    kind, lock_of,
 };
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::io;
 use std::mem::{offset_of, size_of};
 
@@ -166,7 +166,7 @@ fn total((key, counts): (u64, Counts)) -> Option<LockTotal> {
 
 #[derive(Default)]
 struct Sums {
-    of_key: HashMap<u64, Counts>,
+    of_key: FxHashMap<u64, Counts>,
     forgotten: u64,
     released_free: u64,
 }
@@ -190,10 +190,14 @@ impl Sums {
                 &entry[1..6],
             );
         }
-        let shared = words(offset_of!(Totals, shared), SHARED * SHARED_WORDS)?;
-        let (shared, _) = shared.as_chunks::<SHARED_WORDS>();
-        for entry in shared {
-            self.add(entry[0], &entry[1..6]);
+        let parts = words(offset_of!(Totals, shared_parts), 1)?[0];
+        for part in (0..64).filter(|part| parts >> part & 1 != 0) {
+            let offset = offset_of!(Totals, shared) + part * SHARED_PART * size_of::<Shared>();
+            let shared = words(offset, SHARED_PART * SHARED_WORDS)?;
+            let (shared, _) = shared.as_chunks::<SHARED_WORDS>();
+            for entry in shared {
+                self.add(entry[0], &entry[1..6]);
+            }
         }
         let taken = words(offset_of!(Totals, taken), BLOCKS)?;
         const SLOT_WORDS: usize = size_of::<Slot>() / 8;

@@ -6,6 +6,7 @@ use dwell_locks::{
 };
 use dwell_recording::meta::{CountedProcess, HeldThreads};
 use dwell_recording::rows::{LockBlockRow, LockRow, block_part, lock_kind};
+use rustc_hash::FxHashMap;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -39,7 +40,7 @@ struct Process {
     counted: CountedProcess,
     since_ns: u64,
     /// Number and last totals of each lock.
-    known: HashMap<Key, (u32, LockTotal)>,
+    known: FxHashMap<Key, (u32, LockTotal)>,
     following: Option<Following>,
     /// Where calls returned to that made locks, by address, when that was looked up last.
     makers: HashMap<u64, u64>,
@@ -191,7 +192,7 @@ impl Process {
             following: follows.then(|| Following::new(pid, counted.process)),
             counted,
             since_ns: clock_anchor().boottime_ns,
-            known: HashMap::new(),
+            known: FxHashMap::default(),
             makers: HashMap::new(),
         }
     }
@@ -313,7 +314,7 @@ impl Process {
 
     /// The locks whose totals have changed.
     fn changed(&mut self, snapshot: Snapshot, next: &mut Next) -> Vec<LockRow> {
-        let is_new = |known: &HashMap<Key, (u32, LockTotal)>, total: &LockTotal| {
+        let is_new = |known: &FxHashMap<Key, (u32, LockTotal)>, total: &LockTotal| {
             known
                 .get(&key_of(total))
                 .is_none_or(|(_, last)| last != total)

@@ -4,7 +4,7 @@ use dwell_locks::blocks::{Block, Blocks, Finished, Hold, HoldEnd, Wait, WaitEnd}
 use dwell_locks::{Drained, Kind};
 use dwell_recording::Word;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 
 /// The locks of a process, as their contended operations come.
@@ -13,13 +13,13 @@ pub struct Following {
     process: u32,
     blocks: Blocks,
     /// Numbers in the recording of blocks that are not over.
-    numbers: HashMap<u32, u32>,
+    numbers: FxHashMap<u32, u32>,
     /// Frames of calls, by where they return to.
-    frames: HashMap<u64, u32>,
+    frames: FxHashMap<u64, u32>,
     /// Threads that were gone when they were looked for last.
-    gone: HashSet<u32>,
+    gone: FxHashSet<u32>,
     /// Locks that rows were made for; their numbers.
-    told: HashSet<u32>,
+    told: FxHashSet<u32>,
     /// Those of them that are new, with their addresses.
     new: Vec<(u32, u64)>,
     /// Up to when events were taken in, ns of CLOCK_BOOTTIME.
@@ -47,10 +47,10 @@ impl Following {
             pid,
             process,
             blocks: Blocks::new(),
-            numbers: HashMap::new(),
-            frames: HashMap::new(),
-            gone: HashSet::new(),
-            told: HashSet::new(),
+            numbers: FxHashMap::default(),
+            frames: FxHashMap::default(),
+            gone: FxHashSet::default(),
+            told: FxHashSet::default(),
             new: Vec::new(),
             until_ns: 0,
         }
@@ -82,7 +82,7 @@ impl Following {
         let is_numbered_alike = has_one_number(self.pid);
         let is_gone =
             |tid: &u32| is_numbered_alike && !Path::new(&task).join(tid.to_string()).exists();
-        let gone: HashSet<u32> = self.blocks.threads().filter(is_gone).collect();
+        let gone: FxHashSet<u32> = self.blocks.threads().filter(is_gone).collect();
         for tid in gone.intersection(&self.gone) {
             self.blocks.died(*tid, self.until_ns);
         }

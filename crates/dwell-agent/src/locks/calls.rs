@@ -137,6 +137,13 @@ pub unsafe extern "C" fn dwell_agent_leave(
     let Some(call) = take_note(state, sp) else {
         return;
     };
+    if result == 0 && call.is_wait_for_mutex() {
+        // SAFETY: at a `ret` the stack begins with the return address; where the result is 0 the mutex is held.
+        let is_told = unsafe { events::acquired_as_usual(state, &call, *(sp as *const u64)) };
+        if is_told {
+            return;
+        }
+    }
     let Some(operation) = Operation::of(call.operation) else {
         return;
     };
@@ -395,6 +402,14 @@ pub(super) struct Noted {
     operation: u64,
     /// As in [`Call`].
     pub since: u64,
+}
+
+impl Noted {
+    /// Whether it waits for a normal mutex, and has told so.
+    fn is_wait_for_mutex(&self) -> bool {
+        let is_wait = self.operation == Operation::Lock as u64 | CONTENDED && self.since != 0;
+        is_wait && lock_of(self.key).1 == 0
+    }
 }
 
 /// Remembers a call, and tells that it is going to wait. What is still noted at its place belongs to a call

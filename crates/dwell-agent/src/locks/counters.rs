@@ -1,7 +1,7 @@
 //! Where counts are: see `layout`.
 use super::layout::{
-    BLOCK_BITS, PROBES, SHARED, SHARED_BITS, SLOT_BITS, Shared, Slot, State, THREAD_SHIFT, WAYS,
-    kind, libc, lock_of, place_of,
+    BLOCK_BITS, PROBES, SHARED, SHARED_BITS, SHARED_PART, SLOT_BITS, Shared, Slot, State,
+    THREAD_SHIFT, WAYS, kind, libc, lock_of, place_of,
 };
 use crate::system::{getpid, gettid};
 use core::arch::asm;
@@ -87,6 +87,22 @@ fn slot(state: &State, block: usize, key: u64) -> Option<&Slot> {
     })
 }
 
+/// The slot that a key has in a block.
+pub(super) fn slot_of(state: &State, block: usize, key: u64) -> Option<&Slot> {
+    let slots = state.totals.blocks.get(block)?;
+    let first = place_of(lock_of(key).0, SLOT_BITS);
+    let mut all = ways(first).filter_map(|place| slots.get(place));
+    all.find(|slot| slot.key.load(Ordering::Relaxed) == key)
+}
+
+impl Slot {
+    /// Counts an acquisition after a wait.
+    pub(super) fn add_contended(&self) {
+        bump(&self.acquired);
+        bump(&self.contended);
+    }
+}
+
 /// A key's entry in the shared table, or that of all others of its kind.
 fn shared(state: &State, key: u64) -> &Shared {
     let (address, kind) = lock_of(key);
@@ -94,16 +110,22 @@ fn shared(state: &State, key: u64) -> &Shared {
     let mut places = (0..PROBES).map(|n| (first + n) % SHARED);
     let found = places.find_map(|place| {
         let entry = state.totals.shared.get(place)?;
-        is_taken(&entry.key, key).then_some(entry)
+        is_taken(&entry.key, key).then_some((entry, 1 << (place / SHARED_PART)))
     });
+    if let Some((entry, part)) = found {
+        let parts = &state.totals.shared_parts;
+        // Before anything is counted there.
+        if parts.load(Ordering::Relaxed) & part == 0 {
+            parts.fetch_or(part, Ordering::Relaxed);
+        }
+        return entry;
+    }
     // No kind lies beyond the table; the first stands in for what cannot be.
-    found.unwrap_or(
-        &state.totals.others[if (kind as usize) < kind::END {
-            kind as usize
-        } else {
-            0
-        }],
-    )
+    &state.totals.others[if (kind as usize) < kind::END {
+        kind as usize
+    } else {
+        0
+    }]
 }
 
 /// Whether a place is this key's, now at the latest.
@@ -233,6 +255,9 @@ mod tests {
         });
         let [own, shared, others] = acquired(&state);
         assert_eq!(own + shared + others, THREADS * LOCKS);
+        let parts = state.totals.shared_parts.load(Ordering::Relaxed);
+        let used = |place: usize| state.totals.shared[place].key.load(Ordering::Relaxed) != 0;
+        assert!((0..SHARED).all(|place| !used(place) || parts >> (place / SHARED_PART) & 1 == 1));
         assert!(
             own > 0 && shared > 0 && others > 0,
             "{own} {shared} {others}"

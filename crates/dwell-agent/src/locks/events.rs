@@ -9,8 +9,9 @@
 //! As little as can be is done before a thread waits for a mutex, and while it holds it: when and how both began it notes
 //! in its own memory, and counts as one who waits until it has let the mutex go, which is when all is told.
 use super::calls::Noted;
+use super::counters::{own_block, slot_of};
 use super::held::{self, Place};
-use super::layout::{EVENT_WORDS, EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS};
+use super::layout::{EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS, Words};
 use super::layout::{kind, lock_of, place_of, what};
 use super::operation::Operation;
 use super::words::{is_free, mark, own_number, owner_of};
@@ -57,6 +58,33 @@ pub(super) unsafe fn begin_wait(state: &State, operation: u64, key: u64, caller:
         None => write(state, &words),
     }
     since
+}
+
+/// What comes of a wait for a normal mutex that has been acquired, as [`end_wait`] and the counters have it, for a thread
+/// that is known here and holds nothing else that it had waited for. False for others: then nothing is done.
+///
+/// The mutex is held meanwhile by a thread that may just have slept, and finds no cache as it was. So this is little code,
+/// and touches little memory.
+///
+/// # Safety
+/// The mutex must be held.
+pub(super) unsafe fn acquired_as_usual(state: &State, call: &Noted, caller: u64) -> bool {
+    let time = now();
+    let lock = call.key; // its kind is 0
+    let Some(block) = own_block(state) else {
+        return false;
+    };
+    let (Some(slot), Some(place)) = (slot_of(state, block, lock), held::first(state, block)) else {
+        return false;
+    };
+    // SAFETY: by contract.
+    unsafe { mark(state, lock) };
+    place.take(lock);
+    let caller = caller | what::ACQUIRED << KIND_SHIFT;
+    let words = [time, call.since, lock, caller, threads(state, 0)];
+    place.acquired.note(&words);
+    slot.add_contended();
+    true
 }
 
 /// Says how a wait ended.
@@ -139,39 +167,45 @@ pub(super) fn is_leaving_told(state: &State, lock: u64) -> bool {
 
 /// Tells that this thread released a lock and, unless that is told, how it acquired it.
 pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u64) {
-    if let Some(place) = held::place(state, lock_of(key).0) {
-        tell_noted(state, place);
-        place.free();
-        subtract(&state.waiting, lock_of(key).0);
-    }
     let caller = caller | what << KIND_SHIFT;
-    write(state, &[time, 0, key, caller, threads(state, 0)]);
-}
-
-fn tell_noted(state: &State, place: Place<'_>) {
-    if let Some(words) = place.acquired.noted() {
-        let [_, since, key, ..] = words;
-        tell_attempt(state, since, key);
-        tell(state, place.acquired);
+    let release = [time, 0, key, caller, threads(state, 0)];
+    match held::place(state, lock_of(key).0) {
+        Some(place) => {
+            tell_noted(state, place.acquired, Some(&release));
+            place.free();
+            subtract(&state.waiting, lock_of(key).0);
+        }
+        None => write(state, &release),
     }
 }
 
 /// Tells how a wait began, unless that was told.
 fn tell_attempt(state: &State, since: u64, key: u64) {
-    if since != 0
-        && is_mutex(lock_of(key).1)
-        && let Some(attempt) = held::attempt(state, since, key)
-    {
-        tell(state, attempt);
+    if let Some(attempt) = noted_attempt(state, since, key) {
+        tell_noted(state, attempt, None);
     }
 }
 
-/// Makes an event of what is noted.
-fn tell(state: &State, noted: &Event) {
-    if let Some(words) = noted.noted() {
-        // Before it is forgotten: who reads the notes first and the events then misses none.
-        write(state, &words);
-        noted.forget();
+fn noted_attempt(state: &State, since: u64, key: u64) -> Option<&Event> {
+    let may_be_noted = since != 0 && is_mutex(lock_of(key).1);
+    may_be_noted.then(|| held::attempt(state, since, key))?
+}
+
+/// Makes events of what is noted, of the beginning of the wait that ended so, and of what came `after`.
+fn tell_noted(state: &State, noted: &Event, after: Option<&Words>) {
+    let words = noted.noted();
+    let attempt = words.and_then(|[_, since, key, ..]| noted_attempt(state, since, key));
+    let began = attempt.and_then(Event::noted);
+    // All threads take numbers in one place: one taking of several is cheaper.
+    let told = [began.as_ref(), words.as_ref(), after];
+    let first = reserve(state, told.iter().flatten().count() as u64);
+    for (number, words) in (first..).zip(told.into_iter().flatten()) {
+        write_at(state, number, words);
+    }
+    // After that: who reads the notes first and the events then misses none.
+    noted.forget();
+    if let Some(attempt) = attempt {
+        attempt.forget();
     }
 }
 
@@ -244,7 +278,7 @@ fn subtract(table: &[AtomicU32], lock: u64) {
 /// already, by what is known: its release was not seen.
 fn hold(state: &State, lock: u64) -> Option<Place<'_>> {
     if let Some(place) = held::place(state, lock) {
-        tell_noted(state, place);
+        tell_noted(state, place.acquired, None);
         return None;
     }
     let free = held::free_place(state);
@@ -271,8 +305,16 @@ fn threads(state: &State, owner: u32) -> u64 {
 }
 
 /// Writes an event.
-fn write(state: &State, words: &[u64; EVENT_WORDS]) {
-    let number = state.totals.begun.fetch_add(1, Ordering::Relaxed);
+fn write(state: &State, words: &Words) {
+    write_at(state, reserve(state, 1), words);
+}
+
+/// Takes numbers for events; returns the first.
+fn reserve(state: &State, events: u64) -> u64 {
+    state.totals.begun.fetch_add(events, Ordering::Relaxed)
+}
+
+fn write_at(state: &State, number: u64, words: &Words) {
     if let Some(event) = state.totals.events.get(number as usize % EVENTS) {
         event.write(number, words);
     }

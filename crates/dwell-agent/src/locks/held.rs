@@ -4,7 +4,9 @@
 //! has been let go: writing one takes longer, as all threads do it in one place, and would be part of the hold. So is
 //! how the wait for it began: while that was told, the mutex would be let go, and the thread would not wait.
 use super::counters::own_block;
-use super::layout::{EVENT_WORDS, Event, HELD, KIND_SHIFT, NO_NUMBER, State, lock_of, seal_of};
+use super::layout::{
+    EVENT_WORDS, Event, HELD, KIND_SHIFT, NO_NUMBER, State, Words, lock_of, seal_of,
+};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A place for a lock that this thread holds.
@@ -23,6 +25,20 @@ pub(super) fn place(state: &State, lock: u64) -> Option<Place<'_>> {
 /// A place for a lock that it has not.
 pub(super) fn free_place(state: &State) -> Option<Place<'_>> {
     places(state)?.find(|place| place.lock.load(Ordering::Relaxed) == 0)
+}
+
+/// The first place of the thread of a block, if it has no lock that it holds after a wait.
+pub(super) fn first(state: &State, block: usize) -> Option<Place<'_>> {
+    let held = state.held.get(block)?;
+    let all = held
+        .iter()
+        .fold(0, |all, lock| all | lock.load(Ordering::Relaxed));
+    let acquired = state.totals.acquired.get(block)?.first()?;
+    let place = Place {
+        lock: held.first()?,
+        acquired,
+    };
+    (all == 0).then_some(place)
 }
 
 /// A place for how this thread begins to wait.
@@ -84,7 +100,7 @@ const ONCE: u64 = 1 << KIND_SHIFT;
 
 impl Event {
     /// Writes it, its seal last.
-    pub(super) fn write(&self, number: u64, words: &[u64; EVENT_WORDS]) {
+    pub(super) fn write(&self, number: u64, words: &Words) {
         for (place, word) in self.places().into_iter().zip(words) {
             place.store(*word, Ordering::Relaxed);
         }
@@ -92,12 +108,12 @@ impl Event {
     }
 
     /// Notes what is to become an event.
-    pub(super) fn note(&self, words: &[u64; EVENT_WORDS]) {
+    pub(super) fn note(&self, words: &Words) {
         self.write(NO_NUMBER, words);
     }
 
     /// What is noted. It stays so until it was told.
-    pub(super) fn noted(&self) -> Option<[u64; EVENT_WORDS]> {
+    pub(super) fn noted(&self) -> Option<Words> {
         let is_noted = self.seal.load(Ordering::Relaxed) != 0;
         is_noted.then(|| self.places().map(|place| place.load(Ordering::Relaxed)))
     }

@@ -20,6 +20,8 @@ pub const SLOTS: usize = 1 << SLOT_BITS;
 pub const SHARED_BITS: u32 = 16;
 /// Entries of the shared table.
 pub const SHARED: usize = 1 << SHARED_BITS;
+/// Entries of a 64th of the shared table.
+pub const SHARED_PART: usize = SHARED / 64;
 /// Places for a thread's block, and for a key in it: what lies beyond the first two is found by a
 /// longer way.
 pub const WAYS: usize = 4;
@@ -236,8 +238,11 @@ pub const NOBODY: u32 = u32::MAX;
 /// Words of an event behind its seal.
 pub const EVENT_WORDS: usize = size_of::<Event>() / 8 - 1;
 
+/// The words of an event behind its seal.
+pub type Words = [u64; EVENT_WORDS];
+
 /// The seal of the event of this number (from 0) with these words.
-pub const fn seal_of(number: u64, words: &[u64; EVENT_WORDS]) -> u64 {
+pub const fn seal_of(number: u64, words: &Words) -> u64 {
     let mut seal = number.wrapping_add(1);
     let mut word = 0;
     while word < EVENT_WORDS {
@@ -290,6 +295,8 @@ pub struct Totals {
     /// Events that were begun: the number of the next one. It lies in the place of its number, modulo
     /// [`EVENTS`].
     pub begun: AtomicU64,
+    /// Which 64ths of the shared table have ever been used, a bit each: it is large, and mostly empty.
+    pub shared_parts: AtomicU64,
     /// Locks that were made, by the hash of their address.
     pub made: [[Made; MADE_WAYS]; MADE_BUCKETS],
     /// Other than 0 where a block was ever taken.

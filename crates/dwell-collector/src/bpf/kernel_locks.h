@@ -50,6 +50,29 @@ struct {
 	__uint(value_size, KERNEL_LOCK_FRAMES * 8);
 } lock_stacks SEC(".maps");
 
+/* A stack takes µs, and who spins has the lock mostly before that: it would wait for us. So the same stack is taken for
+ * waits that are alike: for the same lock, in the same system call, by the same return addresses nearby on the stack. What
+ * differs farther up is told from them by chance: one wait in so many has its stack taken again. */
+#define STACK_FOR_SPINS 64
+#define WORDS_NEARBY 40 /* as far as to who called the function that takes the lock, and somewhat farther */
+#define CODE_OF_KERNEL 0x1ffffffffull /* what its addresses begin with */
+#define HASH 0x9e3779b97f4a7c15ull
+#define LOCK_PATHS 1024
+#define LOCK_PATHS_SHIFT 54
+
+struct lock_path {
+	u64 path; /* a hash */
+	i32 stack;
+	u32 left; /* so many waits have this stack still */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOCK_PATHS);
+	__type(key, u32);
+	__type(value, struct lock_path);
+} lock_paths SEC(".maps");
+
 /* Read by user space: see kernel_locks.rs. */
 struct lock_place {
 	u64 lock;
@@ -106,6 +129,36 @@ static __always_inline struct lock_wait *spinner(u64 lock)
 	return NULL;
 }
 
+/* The stack of one who is going to spin. */
+static __always_inline i32 spinner_stack(void *ctx, struct task_struct *task, u64 lock, u32 flags)
+{
+	struct lock_path *known;
+	u64 path, words[WORDS_NEARBY];
+	u32 key;
+	i32 stack;
+
+	if ((task->flags & PF_KTHREAD) || bpf_probe_read_kernel(words, sizeof(words), ctx))
+		return bpf_get_stackid(ctx, &lock_stacks, 0);
+	path = lock ^ (u64)(u32)call_of(registers_of(task)) << 48 ^ (u64)flags << 56;
+	for (u32 i = 0; i < WORDS_NEARBY; i++)
+		if (words[i] >> 31 == CODE_OF_KERNEL)
+			path = path * HASH ^ words[i];
+	path *= HASH;
+	key = path >> LOCK_PATHS_SHIFT;
+	known = bpf_map_lookup_elem(&lock_paths, &key);
+	if (known && known->path == path && known->left) {
+		known->left--;
+		return known->stack;
+	}
+	stack = bpf_get_stackid(ctx, &lock_stacks, 0);
+	if (known && stack >= 0) {
+		known->path = path;
+		known->stack = stack;
+		known->left = STACK_FOR_SPINS - 1;
+	}
+	return stack;
+}
+
 SEC("tp_btf/contention_begin")
 int BPF_PROG(on_contention_begin, void *address, unsigned int flags)
 {
@@ -125,7 +178,7 @@ int BPF_PROG(on_contention_begin, void *address, unsigned int flags)
 			wait = bpf_map_lookup_elem(&lock_spinners, &first);
 		if (!wait)
 			return 0;
-		new.stack = bpf_get_stackid(ctx, &lock_stacks, 0);
+		new.stack = spinner_stack(ctx, task, lock, flags);
 		new.since = bpf_ktime_get_boot_ns();
 		*wait = new;
 		return 0;
