@@ -16,6 +16,7 @@ mod loader;
 mod plugins;
 mod relocations;
 mod sections;
+mod settled;
 mod stand_in;
 mod strings;
 mod symbols;
@@ -42,6 +43,7 @@ use image::Image;
 use inside::Inside;
 pub use inside::{Answer, Processor};
 use relocations::Relocations;
+use std::ops::Range;
 use symbols::SymbolTables;
 use tables::Tables;
 use writable::Writable;
@@ -96,6 +98,8 @@ struct Made<'a> {
     left: Relocations,
     chosen: Chosen,
     inside: Option<Inside>,
+    /// What is written to at each start besides relocations' places, image addresses.
+    written: [Range<u64>; 2],
     call_frames: usize,
 }
 
@@ -206,7 +210,13 @@ impl<'a, 'data> Merge<'a, 'data> {
         for &(place, word) in &left.words {
             image.put_word(place, word);
         }
-        let tables = Tables::new(self, &image, &symbols, &versions, (&left, &hot))?;
+        let tables = Tables::new(
+            self,
+            &image,
+            (&symbols, &versions),
+            &writable,
+            (&left, &hot),
+        )?;
         let call_frames = tables.call_frames;
         tables.finish(self, &mut image, (&writable, &hot), &arrays);
         Ok(Made {
@@ -218,6 +228,7 @@ impl<'a, 'data> Merge<'a, 'data> {
             left,
             chosen,
             inside: writable.inside,
+            written: writable.written,
             call_frames,
         })
     }
@@ -269,6 +280,26 @@ mod tests {
         let (&function, _) = made.direct.sites.first_key_value().expect("a site");
         made.direct.sites.remove(&function);
         assert!(verify::verify(&merge, &made).is_err());
+    }
+
+    /// What is written to at each start must not have been mapped with the code.
+    #[test]
+    fn what_is_written_must_be_writable() {
+        let inputs = inputs();
+        let options = Options {
+            fixed: Some(0x5555_5555_4000),
+            ..Options::default()
+        };
+        let closure = Closure::of(&inputs).expect("bash can be read");
+        let verdicts = select(&closure, &options).expect("bash can be merged");
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
+        let mut made = merge.make(&options).expect("bash can be merged");
+        verify::verify(&merge, &made).expect("what is made is right");
+        let lists = made.written[1].clone();
+        made.written[1] = lists.start..lists.end + made.image.bytes.len() as u64;
+        let found = verify::verify(&merge, &made);
+        assert!(matches!(found, Err(Refusal::Check(_))), "{found:?}");
     }
 
     /// Whatever is done to the loader's changed instructions is found.
