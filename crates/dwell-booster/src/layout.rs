@@ -139,7 +139,11 @@ impl Layout {
 
 /// Whether code is to lie on a huge page of memory where it lies on one of the file: that of copies of hot functions, and,
 /// where the address is ours to choose, whatever is long enough.
-fn by_huge_pages(closure: &Closure<'_>, verdicts: &[Verdict], options: &Options) -> bool {
+pub(crate) fn by_huge_pages(
+    closure: &Closure<'_>,
+    verdicts: &[Verdict],
+    options: &Options,
+) -> bool {
     let merged = closure.modules.iter().zip(verdicts);
     let merged = merged.filter(|(_, verdict)| verdict.is_merged());
     let mut code = merged.flat_map(|(m, _)| m.segments.iter().filter(|s| s.executable));

@@ -27,7 +27,7 @@ mod versions;
 mod writable;
 
 use crate::closure::Closure;
-use crate::layout::Layout;
+use crate::layout::{Layout, by_huge_pages};
 use crate::selection::{LIBC, select};
 use crate::values::Values;
 use crate::{Inputs, Options, Refusal, StandIn};
@@ -70,6 +70,8 @@ pub struct Built {
     /// How many of the loader's questions to the processor are answered from memory, and how many there are; none when
     /// the loader is not in the file.
     pub remembered: Option<(usize, usize)>,
+    /// Whether code lies on a huge page of memory where it lies on one of the file.
+    pub by_huge_pages: bool,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
     /// What became of hot functions; none when there was no profile.
@@ -132,6 +134,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         call_frames: made.call_frames,
         remembered: made.inside.as_ref().map(|i| (i.remembered(), i.questions)),
         bound: made.chosen.resolvers.len(),
+        by_huge_pages: by_huge_pages(&closure, &verdicts, options),
         direct: options.direct.then_some(made.direct.report),
         hot: options.profile.is_some().then_some(made.hot.report),
         bytes: made.image.bytes,
