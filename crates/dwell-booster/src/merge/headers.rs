@@ -36,10 +36,10 @@ impl Segment {
     /// Its settled pages, which are its first ones, and the rest of it.
     fn split(self, settled: &[Range<u64>]) -> [Option<Self>; 2] {
         let own = settled.iter().find(|pages| pages.start == page_of(self.at));
-        let Some(pages) = own.filter(|_| self.flags & W != 0) else {
+        let len = own.map_or(0, |pages| self.mem_size.min(pages.end - self.at));
+        if self.flags & W == 0 || len == 0 || len > self.file_size {
             return [Some(self), None];
-        };
-        let len = self.mem_size.min(pages.end - self.at);
+        }
         let first = Segment {
             flags: self.flags & !W,
             file_size: len,
@@ -47,7 +47,7 @@ impl Segment {
             ..self
         };
         let rest = Segment {
-            at: pages.end,
+            at: self.at + len,
             file_size: self.file_size - len,
             mem_size: self.mem_size - len,
             ..self
