@@ -30,6 +30,8 @@ pub(crate) struct TlsLayout {
     pub align: u64,
     /// Bytes that come from the file.
     pub file_size: u64,
+    /// Image address of these bytes where one module has them all; none when they are put together from several.
+    pub in_place: Option<u64>,
 }
 
 /// Loaded ranges of all modules: 12 program headers are for what is added.
@@ -131,13 +133,17 @@ impl Layout {
 
     /// Where the thread-local block's initial image is.
     pub(crate) fn tls_image(&self) -> u64 {
-        self.end
+        self.tls.in_place.unwrap_or(self.end)
     }
 }
 
 /// Whether code is to lie on a huge page of memory where it lies on one of the file: that of copies of hot functions, and,
 /// where the address is ours to choose, whatever is long enough.
-fn by_huge_pages(closure: &Closure<'_>, verdicts: &[Verdict], options: &Options) -> bool {
+pub(crate) fn by_huge_pages(
+    closure: &Closure<'_>,
+    verdicts: &[Verdict],
+    options: &Options,
+) -> bool {
     let merged = closure.modules.iter().zip(verdicts);
     let merged = merged.filter(|(_, verdict)| verdict.is_merged());
     let mut code = merged.flat_map(|(m, _)| m.segments.iter().filter(|s| s.executable));
@@ -154,14 +160,18 @@ fn tls_layout(closure: &Closure<'_>, bases: &[Option<u64>]) -> TlsLayout {
     let blocks = (0..bases.len())
         .filter(merged)
         .filter_map(|i| Some((i, closure.modules[i].tls?)));
-    let blocks: Vec<_> = blocks.collect();
+    let mut blocks: Vec<_> = blocks.collect();
+    // What is in the file comes first: if it is one module's, it can stay where it is.
+    blocks.sort_by_key(|(_, block)| block.file_size == 0);
     let mut end = 0u64;
     for &(index, block) in blocks.iter().filter(|(index, _)| *index != 0) {
         let offset = congruent(end, block.stated, block.align);
         tls.offsets[index] = Some(offset);
         tls.align = tls.align.max(block.align);
         end = offset + block.mem_size;
-        tls.file_size = offset + block.file_size;
+        if block.file_size > 0 {
+            tls.file_size = offset + block.file_size;
+        }
     }
     let program = blocks.iter().find(|(index, _)| *index == 0);
     if let Some((_, block)) = program {
@@ -170,9 +180,18 @@ fn tls_layout(closure: &Closure<'_>, bases: &[Option<u64>]) -> TlsLayout {
         let reach = (block.stated + block.mem_size).next_multiple_of(block.align) - block.stated;
         tls.size = (end + reach).next_multiple_of(tls.align);
         tls.offsets[0] = Some(tls.size - reach);
-        tls.file_size = tls.size - reach + block.file_size;
+        if block.file_size > 0 {
+            tls.file_size = tls.size - reach + block.file_size;
+        }
     } else {
         tls.size = end.next_multiple_of(tls.align);
+    }
+    let mut in_file = blocks.iter().filter(|(_, block)| block.file_size > 0);
+    if let (Some(&(index, block)), None) = (in_file.next(), in_file.next())
+        && tls.offsets[index] == Some(0)
+        && block.stated % tls.align == 0
+    {
+        tls.in_place = bases[index].map(|base| block.stated + base);
     }
     tls
 }

@@ -33,6 +33,28 @@ impl Segment {
         }
     }
 
+    /// Its settled pages, which are its first ones, and the rest of it.
+    fn split(self, settled: &[Range<u64>]) -> [Option<Self>; 2] {
+        let own = settled.iter().find(|pages| pages.start == page_of(self.at));
+        let len = own.map_or(0, |pages| self.mem_size.min(pages.end - self.at));
+        if self.flags & W == 0 || len == 0 || len > self.file_size {
+            return [Some(self), None];
+        }
+        let first = Segment {
+            flags: self.flags & !W,
+            file_size: len,
+            mem_size: len,
+            ..self
+        };
+        let rest = Segment {
+            at: self.at + len,
+            file_size: self.file_size - len,
+            mem_size: self.mem_size - len,
+            ..self
+        };
+        [Some(first), Some(rest).filter(|rest| rest.mem_size > 0)]
+    }
+
     pub(crate) fn table(kind: u32, flags: u32, at: u64, len: u64, align: u64) -> Self {
         Segment {
             kind,
@@ -89,7 +111,7 @@ fn fused(loads: Vec<Segment>) -> Vec<Segment> {
     for load in loads {
         if let Some(last) = fused.last_mut()
             && (last.flags | load.flags) & W == 0
-            && (last.at + last.mem_size).next_multiple_of(PAGE) == load.at & !(PAGE - 1)
+            && (last.at + last.mem_size).next_multiple_of(PAGE) == page_of(load.at)
         {
             last.flags |= load.flags;
             last.file_size = load.at + load.file_size - last.at;
@@ -102,6 +124,11 @@ fn fused(loads: Vec<Segment>) -> Vec<Segment> {
     fused
 }
 
+/// The page of an address.
+pub(crate) fn page_of(at: u64) -> u64 {
+    at & !(PAGE - 1)
+}
+
 /// Begin and length.
 pub(crate) fn span(range: &Range<u64>) -> (u64, u64) {
     (range.start, range.end - range.start)
@@ -109,7 +136,7 @@ pub(crate) fn span(range: &Range<u64>) -> (u64, u64) {
 
 /// Rounded down to pages at both ends, as the loader does with what it makes read-only.
 pub(crate) fn pages(range: &Range<u64>) -> Range<u64> {
-    range.start & !(PAGE - 1)..range.end & !(PAGE - 1)
+    page_of(range.start)..page_of(range.end)
 }
 
 impl Tables {
@@ -133,7 +160,8 @@ impl Tables {
             .loads
             .iter()
             .filter(|l| inside.is_none() || l.module != inside);
-        let loads = seen.map(Segment::of).chain([own]).collect();
+        let seen = seen.flat_map(|load| Segment::of(load).split(&writable.settled));
+        let loads = seen.flatten().chain([own]).collect();
         headers.extend(if merge.fuse { fused(loads) } else { loads });
         let (at, len) = span(&writable.dynamic);
         headers.push(Segment::table(elf::PT_DYNAMIC.0, R | W, at, len, 8));

@@ -17,6 +17,7 @@ mod plugins;
 mod registered;
 mod relocations;
 mod sections;
+mod settled;
 mod stand_in;
 mod strings;
 mod symbols;
@@ -27,7 +28,7 @@ mod versions;
 mod writable;
 
 use crate::closure::Closure;
-use crate::layout::Layout;
+use crate::layout::{Layout, by_huge_pages};
 use crate::selection::{LIBC, select};
 use crate::values::Values;
 use crate::{FileState, Inputs, Options, Refusal, StandIn};
@@ -44,6 +45,7 @@ use inside::Inside;
 pub use inside::{Answer, Processor};
 use relocations::Relocations;
 use std::collections::HashMap;
+use std::ops::Range;
 use symbols::SymbolTables;
 use tables::Tables;
 use writable::Writable;
@@ -70,6 +72,8 @@ pub struct Built {
     /// How many of the loader's questions to the processor are answered from memory, and how many there are; none when
     /// the loader is not in the file.
     pub remembered: Option<(usize, usize)>,
+    /// Whether code lies on a huge page of memory where it lies on one of the file.
+    pub by_huge_pages: bool,
     /// What became of calls between modules; none when they were not asked to be direct.
     pub direct: Option<DirectCalls>,
     /// What became of hot functions; none when there was no profile.
@@ -100,6 +104,8 @@ struct Made<'a> {
     left: Relocations,
     chosen: Chosen,
     inside: Option<Inside>,
+    /// What is written to at each start besides relocations' places, image addresses.
+    written: [Range<u64>; 2],
     call_frames: usize,
 }
 
@@ -132,6 +138,7 @@ pub fn build(inputs: &Inputs, options: &Options) -> Result<Built, Refusal> {
         call_frames: made.call_frames,
         remembered: made.inside.as_ref().map(|i| (i.remembered(), i.questions)),
         bound: made.chosen.resolvers.len(),
+        by_huge_pages: by_huge_pages(&closure, &verdicts, options),
         direct: options.direct.then_some(made.direct.report),
         hot: options.profile.is_some().then_some(made.hot.report),
         bytes: made.image.bytes,
@@ -214,7 +221,13 @@ impl<'a, 'data> Merge<'a, 'data> {
         for &(place, word) in &left.words {
             image.put_word(place, word);
         }
-        let tables = Tables::new(self, &image, &symbols, &versions, (&left, &hot))?;
+        let tables = Tables::new(
+            self,
+            &image,
+            (&symbols, &versions),
+            &writable,
+            (&left, &hot),
+        )?;
         let call_frames = tables.call_frames;
         tables.finish(self, &mut image, (&writable, &hot), &arrays);
         Ok(Made {
@@ -226,6 +239,7 @@ impl<'a, 'data> Merge<'a, 'data> {
             left,
             chosen,
             inside: writable.inside,
+            written: writable.written,
             call_frames,
         })
     }
@@ -277,6 +291,26 @@ mod tests {
         let (&function, _) = made.direct.sites.first_key_value().expect("a site");
         made.direct.sites.remove(&function);
         assert!(verify::verify(&merge, &made).is_err());
+    }
+
+    /// What is written to at each start must not have been mapped with the code.
+    #[test]
+    fn what_is_written_must_be_writable() {
+        let inputs = inputs();
+        let options = Options {
+            fixed: Some(0x5555_5555_4000),
+            ..Options::default()
+        };
+        let closure = Closure::of(&inputs).expect("bash can be read");
+        let verdicts = select(&closure, &options).expect("bash can be merged");
+        let layout = Layout::of(&closure, &verdicts, &options).expect("bash can be laid out");
+        let merge = Merge::new(&closure, &layout, &options, Guard::None);
+        let mut made = merge.make(&options).expect("bash can be merged");
+        verify::verify(&merge, &made).expect("what is made is right");
+        let lists = made.written[1].clone();
+        made.written[1] = lists.start..lists.end + made.image.bytes.len() as u64;
+        let found = verify::verify(&merge, &made);
+        assert!(matches!(found, Err(Refusal::Check(_))), "{found:?}");
     }
 
     /// Whatever is done to the loader's changed instructions is found.

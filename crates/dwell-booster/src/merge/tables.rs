@@ -54,8 +54,8 @@ impl Tables {
     pub(crate) fn new(
         merge: &Merge<'_, '_>,
         image: &Image,
-        symbols: &SymbolTables<'_>,
-        versions: &VersionTables,
+        (symbols, versions): (&SymbolTables<'_>, &VersionTables),
+        writable: &Writable,
         (left, hot): (&Relocations, &Hot),
     ) -> Result<Self, Refusal> {
         let names: Vec<&str> = merge
@@ -64,13 +64,13 @@ impl Tables {
             .iter()
             .map(|m| m.name.as_str())
             .collect();
-        // PHDR, INTERP, the tables' LOAD, DYNAMIC, NOTE, EH_FRAME, STACK, RELRO, TLS.
+        // PHDR, INTERP, the tables' LOAD, DYNAMIC, NOTE, EH_FRAME, STACK, RELRO, TLS; and what is settled, apart.
         let inside = merge.layout.loader.map(|(index, _)| index);
         let loads = image.loads.iter();
         let of_loader = loads
             .filter(|l| inside.is_some() && l.module == inside)
             .count();
-        let headers = image.loads.len() - of_loader + 9;
+        let headers = image.loads.len() - of_loader + 9 + writable.settled.len();
         // The kernel's table, behind the loader's.
         let for_kernel = inside.map_or(0, |_| headers + of_loader);
         let mut tables = Tables {

@@ -20,6 +20,7 @@ pub(super) fn verify(merge: &Merge<'_, '_>, made: &Made<'_>) -> Result<(), Refus
     let (values, direct, hot) = (&made.values, &made.direct, &made.hot);
     same_bytes(merge, &merged, made)
         .and_then(|()| same_relocations(merge, &merged, values))
+        .and_then(|()| can_be_written(&merged, &made.written))
         .and_then(|()| exports_are_found(&merged, &made.symbols))
         .and_then(|()| same_call_frames(merge, &merged, hot))
         .and_then(|()| direct::verify(merge, &merged, direct, &hot.clones))
@@ -112,6 +113,15 @@ fn same_relocations(
         }
     }
     Ok(())
+}
+
+/// What is written to at each start besides relocations' places lies in a writable range.
+fn can_be_written(merged: &Module<'_>, written: &[Range<u64>]) -> Result<(), String> {
+    let mut all = written.iter();
+    match all.find(|range| !merged.writable(range.start, range.end - range.start)) {
+        Some(range) => Err(format!("{:#x} cannot be written", range.start)),
+        None => Ok(()),
+    }
 }
 
 fn holds(

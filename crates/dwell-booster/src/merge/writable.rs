@@ -2,14 +2,16 @@
 //! of constructors and destructors, the dynamic section. And the code behind it.
 //!
 //! Lists and dynamic section go where the modules' own dynamic sections were, if they fit: those pages are written to in any
-//! case, and a page of their own would be memory that each process has beyond what the stock program needs.
+//! case, and a page of their own would be memory that each process has beyond what the stock program needs. The initial
+//! image stays where it is when it is one module's.
 use super::Merge;
 use super::arrays::Arrays;
 use super::choices::{Chosen, stack_end};
 use super::entry::{self, Start};
+use super::headers::page_of;
 use super::inside::{Inside, Places};
 use super::registered::Registered;
-use super::{plugins, stand_in};
+use super::{plugins, settled, stand_in};
 use crate::PAGE;
 use crate::Refusal;
 use crate::selection::LIBC;
@@ -34,6 +36,10 @@ pub(crate) struct Writable {
     pub dynamic: Range<u64>,
     /// A library's dynamic section that holds the lists: it is to be zeroes before.
     pub emptied: Option<Range<u64>>,
+    /// What is written to at each start besides relocations' places, image addresses: dynamic section and lists.
+    pub written: [Range<u64>; 2],
+    /// Pages of writable ranges that nobody writes to, image addresses.
+    pub settled: Vec<Range<u64>>,
 }
 
 /// Most bytes of the dynamic section.
@@ -63,12 +69,18 @@ fn old_dynamic(merge: &Merge<'_, '_>, values: &Values, (index, base): (usize, u6
     }
 }
 
-/// Finds room in the dynamic sections of libraries. The first entry stays, as the end of an empty section: code may look
-/// for its own module's.
+/// Finds room in the dynamic sections of libraries, best on a page that the loader writes to. The first entry stays, as the
+/// end of an empty section: code may look for its own module's.
 fn room(merge: &Merge<'_, '_>, values: &Values, len: u64) -> Option<Range<u64>> {
     let libraries = merge.layout.merged().skip(1);
-    let mut old = libraries.map(|library| old_dynamic(merge, values, library));
-    old.find(|range| range.end - range.start >= 16 + len)
+    let old = libraries.map(|library| old_dynamic(merge, values, library));
+    let fits = old.filter(|range| range.end - range.start >= 16 + len);
+    fits.min_by_key(|range| !settled::is_written(merge.layout, values, &around(range)))
+}
+
+/// The pages that a range touches.
+fn around(range: &Range<u64>) -> Range<u64> {
+    page_of(range.start)..range.end.next_multiple_of(PAGE)
 }
 
 impl Writable {
@@ -105,8 +117,11 @@ impl Writable {
         }
 
         let entry = layout.end + (bytes.len() as u64).next_multiple_of(PAGE);
+        let written = [dynamic.clone(), init..init + lists_len];
         let mut read_only = entry::read_only_ranges(merge.closure, layout);
         read_only.extend((entry > layout.end).then_some(layout.end..entry));
+        let settled = settled::settled(merge, values, &read_only, &written);
+        read_only.retain(|range| !settled.contains(range));
         let start = Start {
             read_only,
             functions: (init, arrays.init.len() as u32),
@@ -165,6 +180,8 @@ impl Writable {
             registered: registered.as_ref().map(Registered::at),
             dynamic,
             emptied,
+            written,
+            settled,
         })
     }
 }
@@ -175,12 +192,16 @@ fn program_entry(merge: &Merge<'_, '_>) -> u64 {
     stated.wrapping_add(merge.layout.own())
 }
 
-/// The initial values of all modules' thread-local variables.
+/// The initial values of all modules' thread-local variables; nothing when they stay where they are.
 fn thread_local_image(merge: &Merge<'_, '_>) -> Vec<u8> {
     let tls = &merge.layout.tls;
+    if tls.in_place.is_some() {
+        return Vec::new();
+    }
     let mut bytes = vec![0; tls.file_size as usize];
     for (module, offset) in merge.closure.modules.iter().zip(&tls.offsets) {
-        let Some((block, offset)) = module.tls.zip(*offset) else {
+        let in_file = module.tls.filter(|block| block.file_size > 0);
+        let Some((block, offset)) = in_file.zip(*offset) else {
             continue;
         };
         let len = block.file_size as usize;

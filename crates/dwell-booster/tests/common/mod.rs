@@ -11,8 +11,9 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// A folder that is removed at the end.
 pub struct Folder(pub PathBuf);
@@ -193,4 +194,62 @@ pub fn same(stock: &Path, merged: &Path, args: &[&str]) -> Output {
     assert_eq!(text(&old), text(&new), "{} {args:?}", stock.display());
     assert_eq!(old.status, new.status, "{} {args:?}", stock.display());
     new
+}
+
+/// Perl and Python choose at random how their tables hash, and so how many pages the tables lie in.
+const NOT_AT_RANDOM: [(&str, &str); 2] = [("PERL_HASH_SEED", "0"), ("PYTHONHASHSEED", "0")];
+
+/// What the kernel tells of a program that waits: the text of a file of its folder in `/proc`. Without random addresses, and
+/// under a name as long as the other's, the same program needs the same each time.
+pub fn while_it_waits(program: &Path, args: &[&str], name: &str) -> String {
+    let mut child = Command::new("setarch")
+        .arg("-R")
+        .arg(program)
+        .args(args)
+        .env_clear()
+        .env("LC_ALL", "C.UTF-8")
+        .envs(NOT_AT_RANDOM)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("setarch runs");
+    wait_until_it_waits(&child);
+    let text = fs::read_to_string(format!("/proc/{}/{name}", child.id()));
+    child.kill().expect("ours");
+    child.wait().expect("ours");
+    text.expect("the kernel tells")
+}
+
+/// The fields of a process' `stat` from its state on: the third of proc(5).
+pub fn fields_from_state(stat: &str) -> Vec<&str> {
+    stat.rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect()
+}
+
+fn wait_until_it_waits(child: &Child) {
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut last = None;
+    loop {
+        thread::sleep(Duration::from_millis(100));
+        assert!(Instant::now() < end, "it does not wait");
+        let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
+        let fields = fields_from_state(&stat);
+        assert_ne!(fields[0], "Z", "it ended instead of waiting");
+        // Its processor time.
+        let now = Some(fields[11].to_owned());
+        if fields[0] == "S" && now == last {
+            return;
+        }
+        last = now;
+    }
+}
+
+/// Pages of a file that are not on the disk yet would count as the process' own.
+pub fn write_back(file: &Path) {
+    let file = fs::File::open(file).expect("there");
+    file.sync_all().expect("written back");
 }

@@ -5,7 +5,7 @@
 //! dwell itself: when one of them changes, all is made anew. It is written last.
 use super::arguments::How;
 use super::make;
-use super::output::Pending;
+use super::output::{PIECE, Pending};
 use super::subject::{LOADER_CACHE, Subject};
 use anyhow::Context;
 use dwell_switch::Stamp;
@@ -89,7 +89,7 @@ fn renew(folder: &Path, stock: &Path, how: &How) -> anyhow::Result<Made> {
         },
     };
     let note = folder.join(MADE);
-    let pending = Pending::write(&note, &serde_json::to_vec(&made)?)?;
+    let pending = Pending::write(&note, &serde_json::to_vec(&made)?, PIECE)?;
     pending.commit(&note).context("noting what was made")?;
     remove_others(folder, made.boosted.as_deref());
     Ok(made)

@@ -17,7 +17,7 @@ pub use arguments::BoostArgs;
 use anyhow::Context;
 use arguments::{Action, BuildArgs, How, Mode};
 use dwell_booster::{Built, Choices, build, question};
-use output::Pending;
+use output::{HUGE_PIECE, PIECE, Pending};
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
@@ -62,7 +62,12 @@ pub fn make(subject: &Subject, to: &Path, probes: &[Probe]) -> anyhow::Result<Tr
                 .collect::<String>()
         );
     }
-    let file = Pending::write(to, &built.bytes)?;
+    let piece = if built.by_huge_pages {
+        HUGE_PIECE
+    } else {
+        PIECE
+    };
+    let file = Pending::write(to, &built.bytes, piece)?;
     let verdicts = trial::compare(&subject.path, file.path(), probes)?;
     Ok(Tried {
         built,
@@ -76,7 +81,7 @@ fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
     let Some(question) = question(&subject.inputs, &subject.options)? else {
         return Ok(None);
     };
-    let file = Pending::write(to, &question.bytes)?;
+    let file = Pending::write(to, &question.bytes, PIECE)?;
     // Without variables: GLIBC_TUNABLES may change what is chosen.
     let mut command = Command::new(file.path());
     command.env_clear().stdin(Stdio::null());

@@ -17,9 +17,16 @@ pub struct Pending {
 /// End of the names of files in the making.
 const SUFFIX: &str = ".dwell-new";
 
+/// Bytes to be written at once. File systems that can keep a file in larger pieces of memory than pages keep it in what is
+/// written at once, and a page fault maps a piece as a whole where it lies within one range and one page table: of
+/// larger ones fewer do.
+pub const PIECE: usize = 256 << 10;
+/// The same where huge pages of memory can hold the file's: each is mapped by one entry.
+pub const HUGE_PIECE: usize = 2 << 20;
+
 impl Pending {
-    /// Writes the bytes beside `to`.
-    pub fn write(to: &Path, bytes: &[u8]) -> anyhow::Result<Self> {
+    /// Writes the bytes beside `to`, as many at once as `piece` says.
+    pub fn write(to: &Path, bytes: &[u8], piece: usize) -> anyhow::Result<Self> {
         let name = to
             .file_name()
             .context("a file is to be named, not a folder")?;
@@ -30,7 +37,7 @@ impl Pending {
             temporary: folder.join(format!("{start}{}{SUFFIX}", std::process::id())),
             committed: false,
         };
-        let written = write_new(&pending.temporary, bytes);
+        let written = write_new(&pending.temporary, bytes, piece);
         written.with_context(|| format!("writing {}", pending.temporary.display()))?;
         Ok(pending)
     }
@@ -57,7 +64,7 @@ impl Drop for Pending {
     }
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], piece: usize) -> io::Result<()> {
     let _ = fs::remove_file(path);
     let mut options = OpenOptions::new();
     let mut file = options
@@ -65,7 +72,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .create_new(true)
         .mode(0o755)
         .open(path)?;
-    file.write_all(bytes)
+    bytes
+        .chunks(piece)
+        .try_for_each(|piece| file.write_all(piece))
 }
 
 /// Removes files that dead processes left.
