@@ -124,6 +124,23 @@ impl Journal {
         Ok(records)
     }
 
+    /// Whether nothing is in it, not even a record whose writer was killed.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        Ok(there(fs::read_dir(&self.folder))?.is_none_or(|mut entries| entries.next().is_none()))
+    }
+
+    /// Removes what writers that were killed have left of records: nothing was done yet. For the one who has the right
+    /// to switch programs ([`crate::Instance`]): another's may be about to become a record.
+    pub fn remove_unfinished(&self) -> io::Result<()> {
+        for entry in there(fs::read_dir(&self.folder))?.into_iter().flatten() {
+            let path = entry?.path();
+            if path.extension().is_some_and(|e| e == UNFINISHED) {
+                there(fs::remove_file(path))?;
+            }
+        }
+        Ok(())
+    }
+
     fn file(&self, name: &str) -> PathBuf {
         self.folder.join(format!("{name}.json"))
     }
@@ -137,11 +154,14 @@ pub(crate) fn there<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Ends the names of files that are being written.
+const UNFINISHED: &str = "new";
+
 /// Writes a file that appears complete, and is on the disk.
 pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = folder.join(format!(".{name}.{}.new", std::process::id()));
+    let temporary = folder.join(format!(".{name}.{}.{UNFINISHED}", std::process::id()));
     let mut file = File::create(&temporary)?;
     file.write_all(bytes)?;
     file.sync_all()?;

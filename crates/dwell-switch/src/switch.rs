@@ -291,6 +291,27 @@ mod tests {
         assert_eq!(case.at_path(), "stock");
     }
 
+    /// Killed while the journal was written.
+    #[test]
+    fn an_unfinished_record_is_cleaned_up() {
+        let case = Case::new("unfinished");
+        let journal = case.dirs.journal();
+        assert!(journal.is_empty().expect("read"));
+        journal.remove_unfinished().expect("no folder yet");
+        journal.write(&case.record).expect("written");
+        let folder = case.dirs.state.join("active");
+        let unfinished = folder.join(".prog.json.1.new");
+        fs::write(&unfinished, "{").expect("written");
+        journal.remove_unfinished().expect("removed");
+        assert!(!unfinished.exists() && !journal.is_empty().expect("read"));
+        journal.remove(&case.record.name).expect("removed");
+        fs::write(&unfinished, "{").expect("written");
+        assert!(!journal.is_empty().expect("read"));
+        assert_eq!(journal.records().expect("read"), []);
+        journal.remove_unfinished().expect("removed");
+        assert!(journal.is_empty().expect("read"));
+    }
+
     /// Killed after the journal was written, before the exchange.
     #[test]
     fn a_record_without_deeds_is_cleaned_up() {

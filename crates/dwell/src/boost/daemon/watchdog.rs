@@ -39,7 +39,7 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What the second process does.
 pub fn watch_over(dirs: &Dirs) -> anyhow::Result<ExitCode> {
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
-    if dirs.journal().records()?.is_empty() {
+    if dirs.journal().is_empty()? {
         return Ok(ExitCode::SUCCESS);
     }
     let end = Instant::now() + Duration::from_secs(5);
@@ -58,8 +58,10 @@ pub fn watch_over(dirs: &Dirs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Restores all that can be; whether nothing is left. The first error comes after all were tried.
+/// Restores all that can be; whether nothing is left. The first error comes after all were tried. For the one who has the
+/// right to switch programs.
 pub fn restore_all(journal: &Journal) -> anyhow::Result<bool> {
+    journal.remove_unfinished()?;
     let (mut done, mut first) = (true, None);
     for record in journal.records()? {
         match restore(journal, &record) {
