@@ -17,6 +17,8 @@ pub(crate) struct Layout {
     pub end: u64,
     /// Whether the image is loaded where it says, so that addresses are final.
     pub fixed: bool,
+    /// Whether code is to lie on a huge page of memory where it lies on one of the file.
+    pub by_huge_pages: bool,
     pub tls: TlsLayout,
 }
 
@@ -51,11 +53,8 @@ impl Layout {
         options: &Options,
     ) -> Result<Self, &'static str> {
         let program = &closure.modules[0];
-        let least = if by_huge_pages(closure, verdicts, options) {
-            HUGE
-        } else {
-            PAGE
-        };
+        let by_huge_pages = by_huge_pages(closure, verdicts, options);
+        let least = if by_huge_pages { HUGE } else { PAGE };
         let aligned = closure
             .modules
             .iter()
@@ -112,6 +111,7 @@ impl Layout {
             loader,
             end,
             fixed: fixed.is_some() || program.is_fixed(),
+            by_huge_pages,
         })
     }
 
@@ -139,11 +139,7 @@ impl Layout {
 
 /// Whether code is to lie on a huge page of memory where it lies on one of the file: that of copies of hot functions, and,
 /// where the address is ours to choose, whatever is long enough.
-pub(crate) fn by_huge_pages(
-    closure: &Closure<'_>,
-    verdicts: &[Verdict],
-    options: &Options,
-) -> bool {
+fn by_huge_pages(closure: &Closure<'_>, verdicts: &[Verdict], options: &Options) -> bool {
     let merged = closure.modules.iter().zip(verdicts);
     let merged = merged.filter(|(_, verdict)| verdict.is_merged());
     let mut code = merged.flat_map(|(m, _)| m.segments.iter().filter(|s| s.executable));

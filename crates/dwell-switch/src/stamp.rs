@@ -32,6 +32,11 @@ impl Stamp {
         &self.path
     }
 
+    /// Device, inode, size, seconds and nanoseconds of change; none when there was no such file.
+    pub fn state(&self) -> Option<(u64, u64, u64, i64, i64)> {
+        self.state
+    }
+
     /// When the file was changed last: seconds and nanoseconds since 1970.
     pub fn changed(&self) -> Option<(i64, i64)> {
         self.state.map(|(.., seconds, ns)| (seconds, ns))

@@ -162,9 +162,10 @@ fn mini_debug_info() {
         names
             .into_iter()
             .map(|chain| {
-                let named = is_named(&chain);
-                let function = chain.last()?.function.clone();
-                named.then_some(function)
+                chain
+                    .last()
+                    .filter(|_| is_named(&chain))
+                    .map(|s| s.function.clone())
             })
             .collect()
     };

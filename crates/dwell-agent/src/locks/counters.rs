@@ -78,21 +78,13 @@ impl<'s> Counters<'s> {
 }
 
 /// A key's slot in a block, taken when there is a free one.
-fn slot(state: &State, block: usize, key: u64) -> Option<&Slot> {
+pub(super) fn slot(state: &State, block: usize, key: u64) -> Option<&Slot> {
     let slots = state.totals.blocks.get(block)?;
     let first = place_of(lock_of(key).0, SLOT_BITS);
     ways(first).find_map(|place| {
         let slot = slots.get(place)?;
         is_taken(&slot.key, key).then_some(slot)
     })
-}
-
-/// The slot that a key has in a block.
-pub(super) fn slot_of(state: &State, block: usize, key: u64) -> Option<&Slot> {
-    let slots = state.totals.blocks.get(block)?;
-    let first = place_of(lock_of(key).0, SLOT_BITS);
-    let mut all = ways(first).filter_map(|place| slots.get(place));
-    all.find(|slot| slot.key.load(Ordering::Relaxed) == key)
 }
 
 impl Slot {

@@ -9,7 +9,7 @@
 //! As little as can be is done before a thread waits for a mutex, and while it holds it: when and how both began it notes
 //! in its own memory, and counts as one who waits until it has let the mutex go, which is when all is told.
 use super::calls::Noted;
-use super::counters::{own_block, slot_of};
+use super::counters::{own_block, slot};
 use super::held::{self, Place};
 use super::layout::{EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS, Words};
 use super::layout::{kind, lock_of, place_of, what};
@@ -74,7 +74,7 @@ pub(super) unsafe fn acquired_as_usual(state: &State, call: &Noted, caller: u64)
     let Some(block) = own_block(state) else {
         return false;
     };
-    let (Some(slot), Some(place)) = (slot_of(state, block, lock), held::first(state, block)) else {
+    let (Some(slot), Some(place)) = (slot(state, block, lock), held::first(state, block)) else {
         return false;
     };
     // SAFETY: by contract.

@@ -196,6 +196,68 @@ pub fn same(stock: &Path, merged: &Path, args: &[&str]) -> Output {
     new
 }
 
+/// Programs, and arguments with which they wait: for input, or, like ls, for a reader of what they print.
+pub const WAITING: [(&str, &[&str]); 5] = [
+    ("/usr/bin/bash", &["--norc", "-c", "read x"]),
+    ("/usr/bin/git", &["hash-object", "--stdin"]),
+    ("/usr/bin/ls", &["-R", "/usr"]),
+    ("/usr/bin/perl", &["-e", "<STDIN>"]),
+    ("/usr/bin/python3.11", &["-sS", "-c", "input()"]),
+];
+
+/// A merged program that can be run to where it waits, and what was measured of it and of the stock one.
+pub struct Compared<'a> {
+    /// Its name and the way in which it was merged.
+    pub what: String,
+    pub options: &'a Options,
+    pub file: &'a Path,
+    pub args: &'a [&'a str],
+    pub found: u64,
+    pub stock: u64,
+}
+
+/// Merges each of these programs that is there in each of the ways, and measures it and the stock one while they wait.
+pub fn compare_waiting(
+    programs: &[(&str, &[&str])],
+    ways: &[(&str, Options)],
+    measure: impl Fn(&Path, &[&str]) -> u64,
+    check: impl Fn(Compared<'_>),
+) {
+    let mut compared = 0;
+    for &(program, args) in programs.iter().filter(|(path, _)| Path::new(path).exists()) {
+        let program = Path::new(program);
+        let folder = Folder::new("waiting");
+        let name = program.file_name().expect("a name").to_string_lossy();
+        let stock = folder.file(&format!("{name}.s____"));
+        fs::copy(program, &stock).expect("copied");
+        write_back(&stock);
+        let of_stock = measure(&stock, args);
+        for (way, options) in ways {
+            let merged = match merge_with(&folder, program, options) {
+                Ok((merged, _)) => merged,
+                Err(why @ Refusal::Unsupported { .. }) => {
+                    println!("{name}: {why}");
+                    continue;
+                }
+                Err(why) => panic!("{name}: {why}"),
+            };
+            let of_same_length = folder.file(&format!("{name}.boost_"));
+            fs::rename(merged, &of_same_length).expect("renamed");
+            write_back(&of_same_length);
+            check(Compared {
+                what: format!("{name}, {way}"),
+                options,
+                file: &of_same_length,
+                args,
+                found: measure(&of_same_length, args),
+                stock: of_stock,
+            });
+            compared += 1;
+        }
+    }
+    assert!(compared >= 3, "only {compared} could be compared");
+}
+
 /// Perl and Python choose at random how their tables hash, and so how many pages the tables lie in.
 const NOT_AT_RANDOM: [(&str, &str); 2] = [("PERL_HASH_SEED", "0"), ("PYTHONHASHSEED", "0")];
 
@@ -249,7 +311,7 @@ fn wait_until_it_waits(child: &Child) {
 }
 
 /// Pages of a file that are not on the disk yet would count as the process' own.
-pub fn write_back(file: &Path) {
+fn write_back(file: &Path) {
     let file = fs::File::open(file).expect("there");
     file.sync_all().expect("written back");
 }

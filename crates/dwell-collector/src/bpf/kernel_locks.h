@@ -56,7 +56,6 @@ struct {
 #define STACK_FOR_SPINS 64
 #define WORDS_NEARBY 40 /* as far as to who called the function that takes the lock, and somewhat farther */
 #define CODE_OF_KERNEL 0x1ffffffffull /* what its addresses begin with */
-#define HASH 0x9e3779b97f4a7c15ull
 #define LOCK_PATHS 1024
 #define LOCK_PATHS_SHIFT 54
 

@@ -6,6 +6,8 @@
 #define RING_BYTES (16 << 20)
 #define SCRATCH_LEVELS 4
 #define PCS_MASK 2047u
+/* Multiplying by it spreads a key over the upper bits: 2^64 over the golden ratio (Knuth, TAOCP 6.4). */
+#define HASH 0x9e3779b97f4a7c15ull
 
 /* Sections of their own, so that user space finds them by the names of their maps. */
 const volatile struct Config config SEC(".rodata.config");

@@ -49,7 +49,7 @@ struct {
 
 static __always_inline bool is_looked_at(u64 page, u64 order)
 {
-	u64 hash = (page >> 6) * 0x9e3779b97f4a7c15ull;
+	u64 hash = (page >> 6) * HASH;
 
 	return order < OWNED_SHIFT ? !(hash >> (64 - OWNED_SHIFT + order)) : true;
 }

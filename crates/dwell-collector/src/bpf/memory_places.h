@@ -360,7 +360,7 @@ static __always_inline void flush_all(struct memory_thread *m)
 /* What user space knows a place of a process by: see memory.rs. */
 static __always_inline u64 place_hash(u64 ip, u64 sp, i32 nr)
 {
-	return (ip ^ (u64)(u32)nr << 48) * 0x9e3779b97f4a7c15ull ^ sp * 0xc2b2ae3d27d4eb4full;
+	return (ip ^ (u64)(u32)nr << 48) * HASH ^ sp * 0xc2b2ae3d27d4eb4full;
 }
 
 /* Sends the user stack of the current task, for the place it is at. */

@@ -261,7 +261,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	p.hash = p.ip ^ (p.sp << 20) ^ (u64)(u32)p.nr << 40 ^ (u64)p.flags << 56;
 	if (p.operation)
 		p.hash ^= (p.arg0 << 8) ^ (u64)p.operation << 44;
-	p.hash *= 0x9e3779b97f4a7c15ull;
+	p.hash *= HASH;
 	/* Read back, so that the verifier does not follow every way to compute it. */
 	*(volatile u8 *)&t->current = (p.hash >> 56) & (SITE_SLOTS - 1);
 	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];

@@ -486,8 +486,8 @@ static __always_inline bool awaits_socket(i32 nr)
  * may be a slot that the function did not write. */
 static __always_inline u64 waking_place(struct pt_regs *regs, const struct site *site)
 {
-	u64 place = (regs->sp ^ regs->ip << 24) * 0x9e3779b97f4a7c15ull;
-	u64 awaited = (site->arg0 ^ site->ip << 24) * 0x9e3779b97f4a7c15ull;
+	u64 place = (regs->sp ^ regs->ip << 24) * HASH;
+	u64 awaited = (site->arg0 ^ site->ip << 24) * HASH;
 
 	return (place & 0xffffffff00000000ull) | awaited >> 32;
 }

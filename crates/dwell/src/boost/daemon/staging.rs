@@ -12,7 +12,6 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -163,12 +162,14 @@ fn states(subject: &Subject) -> anyhow::Result<HashMap<String, FileState>> {
     );
     let paths = subject.inputs.files.iter().map(|(path, _)| path);
     let state = |path: &String| {
-        let state = fs::metadata(path).with_context(|| format!("looking at {path}"))?;
+        let state = Stamp::of(Path::new(path)).state();
+        let state = state.with_context(|| format!("{path} is gone"))?;
+        let (device, inode, size, seconds, ns) = state;
         let state = FileState {
-            device: state.dev(),
-            inode: state.ino(),
-            size: state.size(),
-            changed: (state.ctime(), state.ctime_nsec()),
+            device,
+            inode,
+            size,
+            changed: (seconds, ns),
         };
         Ok((path.clone(), state))
     };
