@@ -359,13 +359,13 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	if (!t)
 		return 0;
 	w = who_wakes(ctx);
-	if (!w.own && is_surely_short(t)) {
+	if (is_surely_short(t)) {
 		now = t->since;
 	} else {
 		now = window_now();
 		if (window_over(now))
 			return 0;
-		closely = now - t->since >= config.slice_min_ns || now >= t->next_cut || (t->marks & WAIT_FIRST);
+		closely = deserves_a_look(t, now);
 	}
 	if (unlikely(closely || w.own))
 		note_waker(ctx, t, &w, p, now, closely);

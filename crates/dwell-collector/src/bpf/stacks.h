@@ -550,6 +550,15 @@ static __always_inline bool is_surely_short(const struct thread *t)
 	       t->state == STATE_BLOCKED && !(t->marks & WAIT_FIRST) && (i64)(tick - t->since) < (i64)config.slice_min_ns;
 }
 
+/* Whether the wait that ends now will be sampled, or kept for its length. Not where its thread is still on its way to it: since
+ * then it has run. A look at the stack of its waker would hold up both. */
+static __always_inline bool deserves_a_look(const struct thread *t, u64 now)
+{
+	/* By the two clocks that are read a sleep may begin some ns after its end. */
+	return t->state == STATE_BLOCKED && ((i64)(now - t->since) >= (i64)config.slice_min_ns || now >= t->next_cut ||
+					     (t->marks & WAIT_FIRST));
+}
+
 static __always_inline void note_in_passing(struct thread *t, const struct waking *w)
 {
 	t->waker = (u64)w->task;
