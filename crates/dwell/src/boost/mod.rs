@@ -103,6 +103,7 @@ fn choices(subject: &Subject, to: &Path) -> anyhow::Result<Option<Choices>> {
 pub fn merged(
     stock: &Path,
     (libc, level): (bool, u8),
+    profile: Option<&Path>,
     to: &Path,
     probe: &str,
 ) -> anyhow::Result<()> {
@@ -114,7 +115,7 @@ pub fn merged(
         },
         level,
         libs: Vec::new(),
-        profile: None,
+        profile: profile.map(Path::to_owned),
         test: vec![probe.to_owned()],
     };
     let subject = Subject::read(stock.as_os_str(), &how)?;

@@ -133,6 +133,26 @@ pub const ALL: &[Case] = &[
              select count(*), sum(length(hex(i))), max(i % 977) from t",
         ],
     ),
+    // Reads the headers of two libraries.
+    Case {
+        probe: "-cc1 -version",
+        goal: None,
+        ..work(
+            "clang-19",
+            &[
+                "-resource-dir",
+                "/usr/lib/llvm-19/lib/clang/19",
+                "-fsyntax-only",
+                "-x",
+                "c++",
+                "-include",
+                "regex",
+                "-include",
+                "iostream",
+                "/dev/null",
+            ],
+        )
+    },
     waiting("bash", &["-c", "read x"]),
     waiting("sqlite3", &[":memory:"]),
     waiting("python3", &["-c", "input()"]),

@@ -4,6 +4,7 @@
 //! two neighbours, and the median of these ratios is given. Stock against stock shows the noise.
 mod cases;
 mod memory;
+mod profile;
 mod report;
 mod shell;
 
@@ -42,6 +43,11 @@ const WAYS: [Way; 5] = [
         level: 3,
     },
 ];
+/// Of loops this, too, by a recording of the very work: the most that hot functions together can gain.
+const BY_PROFILE: Way = Way {
+    libc: true,
+    level: 4,
+};
 /// Loops run this many times less often than starts, which are short.
 const LOOPS_LESS_OFTEN: usize = 8;
 /// Fewest rounds of a loop.
@@ -52,6 +58,11 @@ const LOOP_ROUNDS: usize = 5;
 pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Result<BoostReport> {
     ensure!(rounds > 0, "at least one round is needed");
     let mut report = BoostReport::new(rounds);
+    let mut ways_of_loops = WAYS.to_vec();
+    match profile::can_be_recorded() {
+        Ok(()) => ways_of_loops.push(BY_PROFILE),
+        Err(why) => report.leave_out("level 4", &format!("{why:#}")),
+    }
     let mut add = |title: String, measure: &dyn Fn() -> Result<Row>| {
         if !only.is_empty() && !only.iter().any(|text| title.contains(text)) {
             return;
@@ -64,7 +75,11 @@ pub fn run(rounds: usize, only: &[String], progress: &mut dyn FnMut(&str)) -> Re
     };
     for case in cases::ALL {
         add(case.title(), &|| {
-            measure(case, rounds_of(case.kind, rounds))
+            let ways = match case.kind {
+                Kind::Loop => &ways_of_loops,
+                Kind::Start | Kind::Memory | Kind::Shell => &WAYS[..],
+            };
+            measure(case, ways, rounds_of(case.kind, rounds))
         });
     }
     let with_libc: Vec<Way> = WAYS.into_iter().filter(|way| way.libc).collect();
@@ -90,7 +105,7 @@ struct Variant {
     file: PathBuf,
 }
 
-fn measure(case: &Case, rounds: usize) -> Result<Row> {
+fn measure(case: &Case, ways: &[Way], rounds: usize) -> Result<Row> {
     let scratch = scratch()?;
     let stock = super::programs::find(&[case.program]).context("it is not installed")?;
     let stock = std::fs::canonicalize(stock)?;
@@ -98,11 +113,16 @@ fn measure(case: &Case, rounds: usize) -> Result<Row> {
         way: None,
         file: stock.clone(),
     }];
-    for (number, way) in WAYS.into_iter().enumerate() {
+    let profile = match ways.contains(&BY_PROFILE) {
+        true => Some(profile::record(case, &stock, scratch.path())?),
+        false => None,
+    };
+    for (number, &way) in ways.iter().enumerate() {
         let folder = scratch.path().join(number.to_string());
         std::fs::create_dir(&folder)?;
         let file = folder.join(stock.file_name().context("a program has a name")?);
-        merged(&stock, (way.libc, way.level), &file, case.probe)?;
+        let profile = profile.as_deref().filter(|_| way == BY_PROFILE);
+        merged(&stock, (way.libc, way.level), profile, &file, case.probe)?;
         variants.push(Variant {
             way: Some(way),
             file,
@@ -198,7 +218,7 @@ mod tests {
     #[test]
     fn bash_is_measured_at_each_level() {
         let case = cases::ALL.iter().find(|c| c.program == "bash");
-        let row = measure(case.expect("a case"), 2).expect("bash can be boosted");
+        let row = measure(case.expect("a case"), &WAYS, 2).expect("bash can be boosted");
         let levels: Vec<_> = row.figures.iter().map(|f| f.way.map(|w| w.level)).collect();
         assert_eq!(levels[0], None);
         assert!(levels[1..].iter().eq(WAYS.map(|w| Some(w.level)).iter()));

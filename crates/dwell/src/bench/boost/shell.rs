@@ -139,7 +139,7 @@ fn put(name: &str, way: Option<Way>, folder: &Path) -> Result<()> {
         Some(way) => {
             // No shell knows --version everywhere: dash does not.
             let probe = if name == "dash" { "-c :" } else { "--version" };
-            merged(&stock, (way.libc, way.level), &file, probe)?;
+            merged(&stock, (way.libc, way.level), None, &file, probe)?;
         }
     }
     Ok(())
