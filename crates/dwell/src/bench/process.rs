@@ -1,5 +1,6 @@
 //! Child processes: held back until a tool has attached, timed by the kernel.
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use std::ffi::OsStr;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,25 @@ pub fn scratch() -> Result<TempDir> {
         .permissions(Permissions::from_mode(0o755))
         .tempdir()
         .context("making a temporary folder; TMPDIR names another place")
+}
+
+/// Records a command by this very program into the folder `to`.
+pub fn record(options: &[&str], to: &Path, command: &[impl AsRef<OsStr>]) -> Result<()> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["record", "-q"])
+        .args(options)
+        .arg("-o")
+        .arg(to)
+        .arg("--")
+        .args(command)
+        .stdin(Stdio::null())
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "recording failed: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(())
 }
 
 /// How a child ended.

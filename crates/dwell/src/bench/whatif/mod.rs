@@ -11,6 +11,7 @@ mod published;
 mod report;
 mod scalability;
 
+use super::process;
 use super::programs::test_programs;
 use super::statistics::median;
 use crate::cli::BenchWhatifArgs;
@@ -164,18 +165,9 @@ fn arguments(cell: &Cell, seconds: f64, settle_ms: u32) -> [String; 8] {
 
 fn record(program: &Path, folder: &Path, seconds: f64) -> Result<PathBuf> {
     let recording = folder.join("convoy.dwell");
-    let output = Command::new(std::env::current_exe()?)
-        .args(["record", "--locks", "-q", "-o"])
-        .arg(&recording)
-        .arg("--")
-        .arg(program)
-        .args(arguments(&RECORDED, seconds, 20))
-        .output()?;
-    ensure!(
-        output.status.success(),
-        "recording failed: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let mut command = vec![program.to_string_lossy().into_owned()];
+    command.extend(arguments(&RECORDED, seconds, 20));
+    process::record(&["--locks"], &recording, &command)?;
     Ok(recording)
 }
 
