@@ -60,7 +60,8 @@ pub struct Holder {
     pub label: Option<usize>,
     /// The function that acquired the lock, or let it go, when that was seen.
     pub function: Option<FunctionId>,
-    /// Where they let it go, most of the time, when a stack was taken.
+    /// Where they let it go, most of the time, when a stack was taken; else where they let another lock go in that
+    /// function.
     pub path: Option<PathId>,
     /// How many holds, or waits.
     pub times: u64,
@@ -169,6 +170,7 @@ fn one(
         lasted(row).filter(|_| is_known)
     };
     let mut owners: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
+    let mut released: FxHashMap<Key, FxHashMap<FunctionId, u64>> = FxHashMap::default();
     // Who has a lock has one place for it in a block, mostly.
     let mut places: FxHashMap<(u32, u32), u32> = FxHashMap::default();
     for hold in of(block_part::HOLD) {
@@ -178,10 +180,14 @@ fn one(
         }
         let at = hold.start_ns.or(hold.end_ns).unwrap_or(0);
         let label = threads.label(analysis, hold.process, hold.ns_tid, at);
-        let function = frame.and_then(|f| function_of(analysis, f));
-        let (times, ns) = owners.entry((label, function)).or_default();
+        let key = (label, frame.and_then(|f| function_of(analysis, f)));
+        let (times, ns) = owners.entry(key).or_default();
         *times += 1;
         add(ns, hold.blamed_ns);
+        if let Some(function) = hold.release_frame.and_then(|f| function_of(analysis, f)) {
+            let of = released.entry(key).or_default();
+            add(of.entry(function).or_default(), hold.blamed_ns);
+        }
     }
     let mut found: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
     let mut wanted: FxHashMap<FunctionId, u64> = FxHashMap::default();
@@ -201,7 +207,10 @@ fn one(
             );
         }
     }
-    let path = |(label, function): Key| releases.path(analysis, lock, label?, function);
+    let path = |(label, function): Key| {
+        let released = released.get(&(label, function)).and_then(most);
+        releases.path(analysis, lock, label?, function, released)
+    };
     let gave_up = of(block_part::WAIT).filter(|w| w.end == block_end::GAVE_UP);
     Contention {
         lock,
@@ -211,10 +220,7 @@ fn one(
         holds: Spread::of(of(block_part::HOLD).filter_map(known).collect()),
         longest_queue: rows.iter().map(|r| u64::from(r.queue)).max().unwrap_or(0),
         unclaimed_ns: super::total(of(block_part::WAIT).map(|w| w.unclaimed_ns)),
-        wanted_by: wanted
-            .into_iter()
-            .max_by_key(|(function, ns)| (*ns, Reverse(*function)))
-            .map(|(function, _)| function),
+        wanted_by: most(&wanted),
         spinners: match analysis.tables.locks[lock].kind == lock_kind::SPIN {
             true => spinners::spinners(analysis, threads, rows),
             false => Vec::new(),
@@ -225,6 +231,14 @@ fn one(
         convoys: Convoys::of(rows),
         inversions: Vec::new(),
     }
+}
+
+/// The function with the most.
+fn most(sums: &FxHashMap<FunctionId, u64>) -> Option<FunctionId> {
+    let most = sums
+        .iter()
+        .max_by_key(|(function, ns)| (**ns, Reverse(**function)));
+    most.map(|(function, _)| *function)
 }
 
 fn sorted(sums: FxHashMap<Key, (u64, u64)>, path: impl Fn(Key) -> Option<PathId>) -> Vec<Holder> {
@@ -435,6 +449,49 @@ mod tests {
                 ..SliceRow::default()
             });
         }
+    }
+
+    #[test]
+    fn owners_whose_stack_was_not_taken_are_told_by_another_lock() {
+        let mut tables = tables(&PARTS);
+        // Another lock, on whose waiter's wake-up a stack was taken.
+        add_away(
+            &mut tables,
+            &[(11, "lock", true, 1_000, 1_050, 50, Some(10))],
+        );
+        tables.futexes[0].address = 0x2000;
+        let mut other = tables.locks[0].clone();
+        (other.lock, other.address) = (8, 0x2000);
+        tables.locks.push(other);
+        tables.lock_blocks.push(LockBlockRow {
+            lock: 8,
+            ..tables.lock_blocks[1].clone()
+        });
+        let analysis = Analysis::of(&tables);
+        let lock = contended(&analysis).remove(0);
+        assert_eq!(analysis.tables.locks[lock.lock].lock, 7);
+        let has_path = |o: &Holder| o.path.is_some();
+        let told: Vec<bool> = lock.owners.iter().map(has_path).collect();
+        // The threads of the others, and other functions, were not seen.
+        assert_eq!(told, [true, false, false], "{:?}", lock.owners);
+    }
+
+    /// A lock of a program's own, around one of libc.
+    #[test]
+    fn owners_that_let_a_lock_go_in_another_function_are_told_there() {
+        let mut tables = tables(&PARTS);
+        add_away(
+            &mut tables,
+            &[(11, "lock", true, 1_000, 1_050, 50, Some(10))],
+        );
+        let told = |tables: &Tables| {
+            let analysis = Analysis::of(tables);
+            contended(&analysis).remove(0).owners[0].path.is_some()
+        };
+        tables.lock_blocks[0].frame = Some(12);
+        assert!(!told(&tables));
+        tables.lock_blocks[0].release_frame = Some(10);
+        assert!(told(&tables));
     }
 
     #[test]

@@ -52,15 +52,21 @@ impl Held {
 }
 
 /// Where threads were when they ended waits for a lock.
+#[derive(Default)]
 pub(super) struct Releases {
-    /// By position in `locks` and label: the stacks, by the waiting that ended there.
-    paths: FxHashMap<(usize, usize), FxHashMap<PathId, u64>>,
+    /// By position in `locks` and label.
+    paths: FxHashMap<(usize, usize), Waited>,
+    /// The same of all these locks together, by label.
+    of_any: FxHashMap<usize, Waited>,
 }
+
+/// Waiting that ended at a stack, ns.
+type Waited = FxHashMap<PathId, u64>;
 
 impl Releases {
     /// Of the locks at these positions in `locks`.
     pub fn of(analysis: &Analysis<'_>, waits: &Waits, locks: &[usize]) -> Releases {
-        let mut paths: FxHashMap<(usize, usize), FxHashMap<PathId, u64>> = FxHashMap::default();
+        let mut releases = Releases::default();
         let of_site = locks_by_site(analysis, locks);
         for wait in &waits.waits {
             let Some(locks) = of_site.get(&(wait.site as usize)) else {
@@ -73,32 +79,54 @@ impl Releases {
             };
             let label = analysis.groups.label_of_thread(waker);
             for lock in locks {
-                let of = paths.entry((*lock, label)).or_default();
+                let of = releases.paths.entry((*lock, label)).or_default();
                 add(of.entry(path).or_default(), wait.charged_ns);
             }
+            let of = releases.of_any.entry(label).or_default();
+            add(of.entry(path).or_default(), wait.charged_ns);
         }
-        Releases { paths }
+        releases
     }
 
-    /// Where threads like this let the lock go, for most of the waiting; in a function, where one is known; by
-    /// stacks that are whole, where there are any.
+    /// Where threads like this let the lock go, for most of the waiting: in the function that acquired it, or in the
+    /// one that let it go. Few waits are so long that a stack is taken: where none was, it is where they let another
+    /// lock go in the function that acquired this one, as where each connection has a lock of its own.
     pub fn path(
         &self,
         analysis: &Analysis<'_>,
         lock: usize,
         label: usize,
-        function: Option<FunctionId>,
+        acquired_in: Option<FunctionId>,
+        released_in: Option<FunctionId>,
     ) -> Option<PathId> {
-        let paths = self.paths.get(&(lock, label))?;
-        let fits = |path: PathId| function.is_none_or(|f| analysis.names.path(path).contains(&f));
-        let fitting = paths.iter().filter(|(path, _)| fits(**path));
-        let is_whole = |path: PathId| {
-            let outermost = analysis.names.path(path).first();
-            outermost.is_some_and(|f| !analysis.names.function(*f).name.starts_with(CUT_SHORT))
+        let own = self.paths.get(&(lock, label));
+        let Some(acquired_in) = acquired_in else {
+            return longest(analysis, own?, |_| true);
         };
-        let (path, _) = fitting.max_by_key(|(path, ns)| (is_whole(**path), **ns, **path))?;
-        Some(*path)
+        let within = |paths: Option<&Waited>, function: FunctionId| {
+            longest(analysis, paths?, |path| path.contains(&function))
+        };
+        within(own, acquired_in)
+            .or_else(|| within(own, released_in?))
+            .or_else(|| within(self.of_any.get(&label), acquired_in))
     }
+}
+
+/// The stack that fits with the most waiting; one that is whole, where there is any.
+fn longest(
+    analysis: &Analysis<'_>,
+    paths: &Waited,
+    fits: impl Fn(&[FunctionId]) -> bool,
+) -> Option<PathId> {
+    let is_whole = |path: PathId| {
+        let outermost = analysis.names.path(path).first();
+        outermost.is_some_and(|f| !analysis.names.function(*f).name.starts_with(CUT_SHORT))
+    };
+    let fitting = paths
+        .iter()
+        .filter(|(path, _)| fits(analysis.names.path(**path)));
+    let (path, _) = fitting.max_by_key(|(path, ns)| (is_whole(**path), **ns, **path))?;
+    Some(*path)
 }
 
 /// By position in `sites`: the locks that are waited for there, by position in `locks`.
