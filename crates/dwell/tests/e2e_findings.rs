@@ -20,8 +20,8 @@ fn healthy_twins_are_told_nothing() {
 #[test]
 #[ignore = "needs root and the test programs"]
 fn a_spin_convoy_is_named_and_its_remedy_saves_what_was_predicted() {
-    let told = habits(&["spin-convoy", "sick"]);
-    let finding = told.only("spin-convoy", Severity::Medium);
+    let told = habits(&["spin-convoy", "sick", "--seconds", "4"]);
+    let finding = told.only("spin-convoy", Severity::High);
     has_function(finding, "lock_queue");
     // The instruction that takes a free lock waits for its memory, and samples do not tell it from the loop around it: what
     // spins is more than the time that the lock was found taken, and less than all until it was had. Nor can the program
