@@ -33,7 +33,7 @@ int BPF_PROG(on_fault_user, u64 address, struct pt_regs *regs, u64 code)
 	struct memory_now *now = memory_now();
 	u64 ip = regs->ip, sp = regs->sp;
 
-	if (!now || !task->bpf_storage)
+	if (!now || !has_storage(task))
 		return 0;
 	if (now->ip == ip && now->sp == sp && now->quick > 1 && now->task == (u64)task) {
 		now->quick--;
@@ -200,7 +200,7 @@ int BPF_PROG(on_sys_exit, struct pt_regs *regs, long result)
 
 static __always_inline bool is_mmap_lock(struct task_struct *task, u64 lock)
 {
-	struct mm_struct *mm = task->mm;
+	struct mm_struct *mm = untrusted(task)->mm;
 
 	return mm && lock == (u64)mm + bpf_core_field_offset(mm->mmap_lock);
 }

@@ -24,7 +24,7 @@ static __always_inline void note_freed_count(u64 *to, struct task_struct *task)
 
 	if (!bpf_core_field_exists(task->se.cfs_rq) || !bpf_core_field_exists(task->se.cfs_rq->rq))
 		return;
-	*at = (u64)task->se.cfs_rq->rq; /* through memory it becomes a number */
+	*at = (u64)untrusted(task)->se.cfs_rq->rq; /* through memory it becomes a number */
 	if (*at)
 		*at += counts_from_queue + 8 * bpf_core_enum_value(enum vm_event_item, PGFREE);
 }

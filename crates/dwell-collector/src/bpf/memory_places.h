@@ -437,7 +437,7 @@ static __always_inline void begin_anew(struct memory_now *now, struct task_struc
 
 static __always_inline struct memory_thread *known_memory_of(struct task_struct *task)
 {
-	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
+	return has_storage(task) ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
 }
 
 /* The numbers become the thread's if they are not: its switch was not seen. Pages that were freed are those of a thread that no
@@ -457,7 +457,7 @@ static __always_inline struct memory_thread *memory_of(struct task_struct *task,
 {
 	struct memory_thread *m;
 
-	if (!task->bpf_storage)
+	if (!has_storage(task))
 		return NULL;
 	m = bpf_task_storage_get(&memory_threads, task, 0, 0);
 	if (m) {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* Where the registers of a thread's user code are. */
 #pragma once
-
-/* Since Linux 6.2: takes a number for the address of what the type says. No call is made for it. */
-extern void *bpf_rdonly_cast(const void *address, u32 type) __ksym __weak;
+#include "casts.h"
 
 /* How far above the begin of a thread's kernel stack they lie; 0: not known yet. */
 u64 registers_at SEC(".data.registers");

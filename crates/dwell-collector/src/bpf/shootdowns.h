@@ -12,7 +12,7 @@ int BPF_PROG(on_tlb_flush, int reason, unsigned long pages)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct memory_call *call;
 	struct memory_thread *m;
-	u64 mm = (u64)task->mm;
+	u64 mm = (u64)untrusted(task)->mm;
 	u32 zero = 0;
 
 	if (reason == TLB_REMOTE_SHOOTDOWN) {

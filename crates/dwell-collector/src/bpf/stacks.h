@@ -7,12 +7,17 @@
 #define SCRATCH_SWITCH 1 /* switches and wakings: likewise */
 #define SCRATCH_TASK 2 /* and 3: a thread's own context, which can be preempted */
 
+/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
+static __always_inline bool has_storage(struct task_struct *task)
+{
+	return untrusted(task)->bpf_storage;
+}
+
 /* What is kept of a thread; NULL: it is not recorded, or not yet. Who comes while a thread is adopted makes the
  * adoption begin anew, since the state that it has read may be the one before a switch. */
 static __always_inline struct thread *thread_of(struct task_struct *task)
 {
-	/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
-	struct thread *t = task->bpf_storage ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
+	struct thread *t = has_storage(task) ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 
 	if (!t || !unlikely(t->wait + 2 <= 2)) /* neither 0 nor one of the two marks */
 		return t;
@@ -117,24 +122,27 @@ static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_r
 static __always_inline void user_stack(struct scratch *s, struct StackRecord *r, struct task_struct *task, u32 first)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct unwind u = { .s = s, .first = first, .end = END_TOO_DEEP };
+	u64 walked;
+	u32 n, end;
 
-	if ((task->flags & PF_KTHREAD) || !task->mm) {
+	if ((task->flags & PF_KTHREAD) || !untrusted(task)->mm) {
 		r->end = END_NO_USER;
 		return;
 	}
-	walk_user(&u, task, regs, MAX_USER_FRAMES);
-	if (u.end != END_COMPLETE && (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)) {
+	walked = walk_user(s, task, regs, first, MAX_USER_FRAMES);
+	n = walked & PCS_MASK;
+	end = walked >> 32;
+	if (end != END_COMPLETE && (regs->orig_ax == NR_EXECVE || regs->orig_ax == NR_EXECVEAT)) {
 		/* Past the point of no return an exec has no stack any more, or not yet; on its way out it
 		 * has one, but no tables: a copy tells. */
 		r->end = END_NO_USER;
 		r->raw_len = copy_raw(s, first, regs);
 		return;
 	}
-	r->n_user = u.n;
-	r->end = u.end;
-	if ((u.end >= END_NO_MAPPING && u.end <= END_UNSUPPORTED) || u.end == END_NOT_READY)
-		r->raw_len = copy_raw(s, first + u.n, regs);
+	r->n_user = n;
+	r->end = end;
+	if ((end >= END_NO_MAPPING && end <= END_UNSUPPORTED) || end == END_NOT_READY)
+		r->raw_len = copy_raw(s, first + n, regs);
 }
 
 static __always_inline void send_stack(struct scratch *s, struct StackRecord *r)

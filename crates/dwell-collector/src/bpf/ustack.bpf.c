@@ -12,6 +12,7 @@
 #include <bpf/bpf_core_read.h>
 #include "abi.h"
 #include "tables.h"
+#include "casts.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -136,23 +137,21 @@ __attribute__((noinline)) u64 take_user_stack(u32 frames)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	struct unwind u = { .end = END_TOO_DEEP };
 	u32 key = take_scratch();
-	u64 taken = (u64)key << 32;
+	u64 taken = (u64)key << 32, walked;
 	u32 n, end;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &key);
 
 	if (!s)
 		return taken;
-	if ((task->flags & PF_KTHREAD) || !task->mm)
+	if ((task->flags & PF_KTHREAD) || !untrusted(task)->mm)
 		return taken;
 	if (frames > MAX_USER_FRAMES)
 		frames = MAX_USER_FRAMES + 1; /* so that what is cut by our limit says so */
-	u.s = s;
 	find_replaced(s, task);
-	walk_user(&u, task, regs, frames > MAX_USER_FRAMES ? MAX_USER_FRAMES : frames);
-	s->n = u.n;
-	s->end = u.end;
+	walked = walk_user(s, task, regs, 0, frames);
+	s->n = walked;
+	s->end = walked >> 32;
 	barrier();
 	n = s->n & PCS_MASK;
 	end = s->end;

@@ -34,33 +34,44 @@ static __always_inline void raw_regs(u64 *to, const struct pt_regs *r)
 	to[12] = r->r12; to[13] = r->r13; to[14] = r->r14; to[15] = r->r15; to[16] = r->ip;
 }
 
-/* Walks the user stack of a thread; at most so many frames go to s->pcs from index u->first on. */
-static __always_inline void walk_user(struct unwind *u, struct task_struct *task, const struct pt_regs *regs,
-				      u32 frames)
+/* Walks a user stack from the registers in s->leaf on; at most so many frames go to s->pcs from index `first` on. Returns
+ * their number and, in the upper half, why the stack ends. A function of its own to the verifier: looked at once. */
+__attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 first, u32 frames)
 {
-	struct scratch *s = u->s;
-	u32 tgid = task->tgid;
+	struct unwind u = { .s = s, .first = first & PCS_MASK, .end = END_TOO_DEEP };
 
-	u->ip = regs->ip;
-	u->sp = regs->sp;
-	u->bp = regs->bp;
-	u->di = regs->di;
+	if (!s)
+		return 0;
+	if (frames > MAX_USER_FRAMES)
+		frames = MAX_USER_FRAMES;
+	u.ip = s->leaf[16];
+	u.sp = s->leaf[7];
+	u.bp = s->leaf[6];
+	u.di = s->leaf[5];
 	s->window_at = 1;
 	s->fault = 0;
-	raw_regs(s->leaf, regs);
-	u->maps = bpf_map_lookup_elem(&processes, &tgid);
-	if (u->maps) {
-		u->zero = u->maps->pad;
-		u->returned = u->guessed = u->zero;
-		u->m_start = u->m_end = u->text_base = u->zero;
-		u->table = u->zero;
-		u->n = u->zero;
-		bpf_loop(frames, unwind_frame, u, 0);
+	u.maps = bpf_map_lookup_elem(&processes, &tgid);
+	if (u.maps) {
+		u.zero = u.maps->pad;
+		u.returned = u.guessed = u.zero;
+		u.m_start = u.m_end = u.text_base = u.zero;
+		u.table = u.zero;
+		u.n = u.zero;
+		bpf_loop(frames, unwind_frame, &u, 0);
 	} else {
-		s->pcs[u->first & PCS_MASK] = u->ip;
-		u->n = 1;
-		u->end = END_NOT_READY;
+		s->pcs[first & PCS_MASK] = u.ip;
+		u.n = 1;
+		u.end = END_NOT_READY;
 	}
+	return (u64)u.end << 32 | u.n;
+}
+
+/* The user stack of a thread. */
+static __always_inline u64 walk_user(struct scratch *s, struct task_struct *task, const struct pt_regs *regs, u32 first,
+				     u32 frames)
+{
+	raw_regs(s->leaf, regs);
+	return walk_from_leaf(s, task->tgid, first, frames);
 }
 
 static __always_inline void inherit_maps(u32 parent, u32 child)

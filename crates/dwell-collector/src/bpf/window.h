@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /* When the recording begins and ends. */
 #pragma once
+#include "casts.h"
 
 /* What is accounted, ns of CLOCK_BOOTTIME; closed until user space opens it. It may open in the future:
  * threads are adopted before, one after the other, and all of them begin with the window. */
@@ -44,7 +45,7 @@ static __always_inline u64 queue_clock(struct task_struct *current)
 {
 	if (!bpf_core_field_exists(current->se.cfs_rq) || !bpf_core_field_exists(current->se.cfs_rq->rq))
 		return 0;
-	return current->se.cfs_rq->rq->clock;
+	return untrusted(current)->se.cfs_rq->rq->clock;
 }
 
 /* A tick is counted when it is due, or later: so the least difference is the right one, until the machine has slept. */
@@ -121,7 +122,7 @@ static __always_inline u64 since_counted(struct task_struct *task)
 {
 	if (!bpf_core_field_exists(task->se.exec_start) || !bpf_core_field_exists(task->se.cfs_rq->rq->clock_task))
 		return 0;
-	return *(volatile u64 *)&task->se.cfs_rq->rq->clock_task - *(volatile u64 *)&task->se.exec_start;
+	return *(volatile u64 *)&untrusted(task)->se.cfs_rq->rq->clock_task - *(volatile u64 *)&task->se.exec_start;
 }
 
 /* From the end of a thread's work to the switch: microseconds; what is more, others had. */
@@ -140,9 +141,9 @@ static __always_inline u64 exec_until(struct task_struct *task, u64 now)
 	if (!offset || !offset->compared || !queue_clock(task))
 		return 0;
 	for (int i = 0; i < COUNT_TRIES; i++) { /* until no tick came in between */
-		clock = *(volatile u64 *)&task->se.cfs_rq->rq->clock;
+		clock = *(volatile u64 *)&untrusted(task)->se.cfs_rq->rq->clock;
 		exec = *(volatile u64 *)&task->se.sum_exec_runtime + since_counted(task);
-		if (clock == *(volatile u64 *)&task->se.cfs_rq->rq->clock)
+		if (clock == *(volatile u64 *)&untrusted(task)->se.cfs_rq->rq->clock)
 			break;
 	}
 	return exec + (now - clock - offset->ns); /* also when the end of the window lies before */
