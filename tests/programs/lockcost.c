@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 9, PAIRS = 1 << 19, FEW_PAIRS = 1 << 13, MOST_LOCKS = 1 << 10, MOST_THREADS = 16 };
+enum { ROUNDS = 9, PAIRS = 1 << 19, FEW_PAIRS = 1 << 13, MOST_LOCKS = 1 << 12, MOST_THREADS = 16 };
 
 /* As a program has them: each in an object of its own, which fills a cache line. */
 struct guarded {

@@ -18,11 +18,14 @@ use std::time::Duration;
 type Failure = Box<dyn std::error::Error>;
 
 /// Threads, locks, whether they share them, which locks, and what that is.
-const CASES: [(&str, [&str; 4]); 9] = [
+const CASES: [(&str, [&str; 4]); 12] = [
     ("one thread, 64 locks", ["1", "64", "0", "mutex"]),
     ("one thread, one lock", ["1", "1", "0", "mutex"]),
     ("two threads, a lock each", ["2", "1", "0", "mutex"]),
     ("two threads, one lock", ["2", "1", "1", "mutex"]),
+    ("one thread, 512 locks", ["1", "512", "0", "mutex"]),
+    ("one thread, 4096 locks", ["1", "4096", "0", "mutex"]),
+    ("two threads, 4096 locks each", ["2", "4096", "0", "mutex"]),
     ("one recursive mutex", ["1", "1", "0", "recursive"]),
     ("one spin lock", ["1", "1", "0", "spin"]),
     ("one lock to read", ["1", "1", "0", "read"]),

@@ -1,7 +1,7 @@
 //! Where counts are: see `layout`.
 use super::layout::{
-    BLOCK_BITS, PROBES, SHARED, SHARED_BITS, SHARED_PART, SLOT_BITS, Shared, Slot, State,
-    THREAD_SHIFT, WAYS, kind, libc, lock_of, place_of,
+    BLOCK_BITS, FURTHER, MOST_FURTHER, PROBES, SHARED, SHARED_BITS, SHARED_PART, SLOT_BITS, Shared,
+    Slot, State, THREAD_SHIFT, WAYS, kind, libc, lock_of, place_of,
 };
 use crate::system::{getpid, gettid};
 use core::arch::asm;
@@ -42,7 +42,7 @@ fn bump(counter: &AtomicU64) {
 
 /// A place to count one key in.
 pub(super) enum Counters<'s> {
-    /// In this thread's block.
+    /// In a block of this thread.
     Own(&'s Slot, &'s State),
     Shared(&'s Shared),
 }
@@ -50,7 +50,11 @@ pub(super) enum Counters<'s> {
 impl<'s> Counters<'s> {
     /// The place of a key.
     pub fn of(state: &'s State, key: u64) -> Counters<'s> {
-        match block(state).and_then(|b| slot(state, b, key)) {
+        let own = block(state).and_then(|block| {
+            let further = || slot(state, further_block(state, key)?, key);
+            slot(state, block, key).or_else(further)
+        });
+        match own {
             Some(slot) => Counters::Own(slot, state),
             None => Counters::Shared(shared(state, key)),
         }
@@ -148,6 +152,31 @@ pub(super) fn own_block(state: &State) -> Option<usize> {
 /// This thread's block, taken where one is free.
 fn block(state: &State) -> Option<usize> {
     own_block(state).or_else(|| take_block(state))
+}
+
+/// The further block of this thread for a key, taken where one is free: an entry that threads share costs several times
+/// as much, most of all where they count the same lock.
+fn further_block(state: &State, key: u64) -> Option<usize> {
+    let thread = this_thread();
+    let number = place_of(lock_of(key).0, SLOT_BITS + FURTHER.ilog2()) % FURTHER + 1;
+    let name = thread | number as u64;
+    // Else it could be another thread's name. Every libc aligns threads' control blocks so far.
+    if !thread.is_multiple_of(2 * FURTHER as u64) {
+        return None;
+    }
+    let first = place_of((thread >> THREAD_SHIFT) + number as u64, BLOCK_BITS);
+    let owner = |place: usize| state.threads.get(place);
+    let has = |place: &usize| owner(*place).is_some_and(|o| o.load(Ordering::Relaxed) == name);
+    ways(first).find(has).or_else(|| {
+        if state.further.load(Ordering::Relaxed) >= MOST_FURTHER {
+            return None;
+        }
+        let place = ways(first).find(|&place| owner(place).is_some_and(|o| is_taken(o, name)))?;
+        state.further.fetch_add(1, Ordering::Relaxed);
+        // Before anything is counted there.
+        state.totals.taken.get(place)?.store(1, Ordering::Relaxed);
+        Some(place)
+    })
 }
 
 /// How seldom a thread asks the kernel whether it can have a block, once one could not.
@@ -253,6 +282,32 @@ mod tests {
         assert!(
             own > 0 && shared > 0 && others > 0,
             "{own} {shared} {others}"
+        );
+    }
+
+    /// Of thousands of locks that several threads use, most are counted where only one of them writes.
+    #[test]
+    fn what_a_block_has_no_room_for_is_in_a_further_one() {
+        const LOCKS: u64 = 4_000;
+        const THREADS: u64 = 3;
+        let state = state();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for lock in (0..LOCKS).chain(0..LOCKS) {
+                        let key = key_of(0x5555_0000_0000 + lock * 64, 0);
+                        Counters::of(&state, key).add(Event::Acquired);
+                    }
+                });
+            }
+        });
+        let [own, shared, others] = acquired(&state);
+        assert_eq!([own + shared, others], [2 * THREADS * LOCKS, 0]);
+        assert!(own > 9 * shared, "{own} {shared}");
+        let further = state.further.load(Ordering::Relaxed);
+        assert!(
+            (1..=THREADS * FURTHER as u64).contains(&further),
+            "{further}"
         );
     }
 

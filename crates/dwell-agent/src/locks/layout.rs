@@ -16,6 +16,10 @@ pub const BLOCKS: usize = 1 << BLOCK_BITS;
 pub const SLOT_BITS: u32 = 10;
 /// Slots of a block.
 pub const SLOTS: usize = 1 << SLOT_BITS;
+/// Further blocks for a thread whose own has no room for a lock; bits of its address tell in which it has its slot.
+pub const FURTHER: usize = 8;
+/// How many blocks of all may be further ones: the others are for threads that have none yet.
+pub const MOST_FURTHER: u64 = BLOCKS as u64 / 4;
 /// Logarithm of the number of entries of the shared table.
 pub const SHARED_BITS: u32 = 16;
 /// Entries of the shared table.
@@ -262,8 +266,8 @@ pub const NO_NUMBER: u64 = u64::MAX - 1;
 pub struct State {
     /// What dwell says.
     pub settings: Settings,
-    /// The thread (fs base) that owns a block, 0 for none. It is kept for good: the next thread there
-    /// goes on in it.
+    /// The thread (fs base) that owns a block, 0 for none; of a further one with its number, from 1 on, in the bits that
+    /// are 0 in all of these. It is kept for good: the next thread there goes on in it.
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
@@ -277,6 +281,8 @@ pub struct State {
     pub held: [[AtomicU64; HELD]; BLOCKS],
     /// Where the latest wait for a condition of the thread of a block returns to.
     pub conditions: [AtomicU64; BLOCKS],
+    /// How many further blocks were taken.
+    pub further: AtomicU64,
     /// Not 0 since the process was about to forbid itself system calls.
     pub confined: AtomicU32,
     /// What was counted.
