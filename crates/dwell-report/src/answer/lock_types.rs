@@ -169,7 +169,8 @@ pub struct LockHolder {
     pub times: u64,
     /// Waiting that is charged to these holds, or that began then, ns.
     pub waited_ns: u64,
-    /// Where they let it go, most of the time, innermost first; empty when no stack was taken.
+    /// Where they let it go, most of the time, innermost first; where no stack of that was taken, where they let another
+    /// lock go in that function; empty when there is none of that either.
     pub frames: Vec<Frame>,
 }
 
