@@ -230,11 +230,16 @@ fn sampled(native: &mut Native, command: &str, stops: usize) -> Tally {
     let target = Target::start(Path::new("/bin/sh"), &["-c", &script]);
     std::thread::sleep(Duration::from_millis(300));
     let mut tally = Tally::default();
-    for i in 0..stops {
+    for i in 0.. {
+        if tally.stacks == stops {
+            break;
+        }
+        assert!(i < 2 * stops, "{command}: its threads have ended");
         let tids = target.tids();
-        let thread = target.stop(tids[i % tids.len()]);
-        tally.add(native, target.pid(), &thread, command);
-        drop(thread);
+        // Stockfish starts its threads anew when it has read how many it is to have.
+        if let Some(thread) = target.stop(tids[i % tids.len()]) {
+            tally.add(native, target.pid(), &thread, command);
+        }
         // Out of step with everything a program does regularly.
         std::thread::sleep(Duration::from_micros(500 + (i as u64 * 7919) % 2003));
     }

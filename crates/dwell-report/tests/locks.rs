@@ -430,6 +430,7 @@ fn waiters_owners_and_what_they_did_are_told() {
             times: 5,
             waited_ns: 900_000,
             frames: at(&["[dwell counts locks]", "reload", "load_loop"]),
+            at_another_lock: true,
         },
         LockHolder::default(),
     ];
@@ -465,7 +466,7 @@ fn waiters_owners_and_what_they_did_are_told() {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for wanted in [
         "100.0 % waited: searchd/worker lookup",
-        "90.0 % held by searchd/loader in reload reload ← load_loop",
+        "90.0 % held by searchd/loader in reload (seen at another lock) reload ← load_loop",
         "75.0 % of the time held blocked (io): searchd/loader",
         "12.5 % of the time held waiting for a CPU: searchd/loader",
         "50.0 % priority inversion: nice 0 waited, searchd/loader (nice 19) held it",

@@ -143,19 +143,32 @@ impl Target {
     /// Attaches to a thread that sleeps, stopped from then on.
     pub fn stop_asleep(&self, tid: i32) -> Stopped {
         self.await_sleep(tid);
-        self.stop(tid)
+        self.stop(tid).expect("it has not ended")
     }
 
-    /// Attaches to a thread wherever it is, stopped from then on.
-    pub fn stop(&self, tid: i32) -> Stopped {
+    /// Whether a thread has ended, or is about to.
+    fn has_ended(&self, tid: i32) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid()));
+        stat.is_ok_and(|s| {
+            s.rsplit(") ")
+                .next()
+                .is_none_or(|s| s.starts_with(['Z', 'X']))
+        }) || !self.tids().contains(&tid)
+    }
+
+    /// Attaches to a thread wherever it is, stopped from then on; none if it has ended.
+    pub fn stop(&self, tid: i32) -> Option<Stopped> {
         let tid = Pid::from_raw(tid);
-        ptrace::seize(tid, ptrace::Options::empty()).expect("seize");
+        if let Err(error) = ptrace::seize(tid, ptrace::Options::empty()) {
+            assert!(self.has_ended(tid.as_raw()), "seize: {error}");
+            return None;
+        }
         ptrace::interrupt(tid).expect("interrupt");
         waitpid(tid, Some(nix::sys::wait::WaitPidFlag::__WALL)).expect("wait for the stop");
-        Stopped {
+        Some(Stopped {
             pid: self.pid(),
             tid,
-        }
+        })
     }
 }
 

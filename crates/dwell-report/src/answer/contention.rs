@@ -153,6 +153,7 @@ fn holder(analysis: &Analysis<'_>, of: &Holder) -> LockHolder {
         times: of.times,
         waited_ns: of.ns,
         frames: of.path.map(|p| frames(analysis, p)).unwrap_or_default(),
+        at_another_lock: of.at_another_lock,
     }
 }
 

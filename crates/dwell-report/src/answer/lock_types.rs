@@ -169,9 +169,11 @@ pub struct LockHolder {
     pub times: u64,
     /// Waiting that is charged to these holds, or that began then, ns.
     pub waited_ns: u64,
-    /// Where they let it go, most of the time, innermost first; where no stack of that was taken, where they let another
-    /// lock go in that function; empty when there is none of that either.
+    /// Where they let it go, most of the time, innermost first; empty when no stack was taken.
     pub frames: Vec<Frame>,
+    /// No stack was taken here: `frames` are where they let another lock go in that function.
+    #[serde(default)]
+    pub at_another_lock: bool,
 }
 
 /// What happened on a lock while somebody waited for it, seen inside the process.

@@ -146,7 +146,14 @@ fn add_party(page: &mut Page, share: &str, what: &str, who: &str, frames: &[Fram
 fn told(holder: &LockHolder) -> String {
     let group = holder.group.as_deref().unwrap_or("nobody known");
     match &holder.function {
-        Some(function) => format!("{group} in {}", shorten(function, FUNCTION)),
+        Some(function) => {
+            let function = shorten(function, FUNCTION);
+            let seen = match holder.at_another_lock {
+                true => " (seen at another lock)",
+                false => "",
+            };
+            format!("{group} in {function}{seen}")
+        }
         None => group.to_owned(),
     }
 }

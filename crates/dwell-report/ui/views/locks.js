@@ -91,7 +91,7 @@ function inside(seen) {
   return [
     el("h2", {}, "Who held it while others waited"),
     el("p", { class: "quiet" }, `${spread("Wait", seen.wait)}. ${spread("Hold", seen.hold)}. ${seen.convoys.dominate ? "Convoys dominate." : ""}`),
-    table([time("waited_ns"), { head: "times", number: true, text: (r) => count(r.times) }, { head: "who", text: (r) => r.group ?? "not known" }, { head: "in", mono: true, text: (r) => r.function ?? "" }, where], seen.owners, { id: "lock-owners", most: 10 }),
+    table([time("waited_ns"), { head: "times", number: true, text: (r) => count(r.times) }, { head: "who", text: (r) => r.group ?? "not known" }, { head: "in", mono: true, text: (r) => `${r.function ?? ""}${r.at_another_lock ? " (seen at another lock)" : ""}` }, where], seen.owners, { id: "lock-owners", most: 10 }),
     seen.away.length ? [el("h2", {}, "Owners off the CPU while they held it"), table(away, seen.away, { most: 10 })] : "",
   ];
 }

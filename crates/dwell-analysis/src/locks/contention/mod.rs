@@ -60,9 +60,10 @@ pub struct Holder {
     pub label: Option<usize>,
     /// The function that acquired the lock, or let it go, when that was seen.
     pub function: Option<FunctionId>,
-    /// Where they let it go, most of the time, when a stack was taken; else where they let another lock go in that
-    /// function.
+    /// Where they let it go, most of the time, when a stack was taken.
     pub path: Option<PathId>,
+    /// None was taken: it is where they let another lock go in that function.
+    pub at_another_lock: bool,
     /// How many holds, or waits.
     pub times: u64,
     /// Waiting, ns.
@@ -241,13 +242,20 @@ fn most(sums: &FxHashMap<FunctionId, u64>) -> Option<FunctionId> {
     most.map(|(function, _)| *function)
 }
 
-fn sorted(sums: FxHashMap<Key, (u64, u64)>, path: impl Fn(Key) -> Option<PathId>) -> Vec<Holder> {
-    let holder = |((label, function), (times, ns))| Holder {
-        label,
-        function,
-        path: path((label, function)),
-        times,
-        ns,
+fn sorted(
+    sums: FxHashMap<Key, (u64, u64)>,
+    path: impl Fn(Key) -> Option<(PathId, bool)>,
+) -> Vec<Holder> {
+    let holder = |((label, function), (times, ns))| {
+        let path = path((label, function));
+        Holder {
+            label,
+            function,
+            path: path.map(|(path, _)| path),
+            at_another_lock: path.is_some_and(|(_, elsewhere)| elsewhere),
+            times,
+            ns,
+        }
     };
     let mut holders: Vec<Holder> = sums.into_iter().map(holder).collect();
     holders.sort_by_key(|h| (Reverse(h.ns), Reverse(h.times), h.label, h.function));
@@ -470,10 +478,11 @@ mod tests {
         let analysis = Analysis::of(&tables);
         let lock = contended(&analysis).remove(0);
         assert_eq!(analysis.tables.locks[lock.lock].lock, 7);
-        let has_path = |o: &Holder| o.path.is_some();
-        let told: Vec<bool> = lock.owners.iter().map(has_path).collect();
+        let told = |o: &Holder| (o.path.is_some(), o.at_another_lock);
+        let told: Vec<_> = lock.owners.iter().map(told).collect();
         // The threads of the others, and other functions, were not seen.
-        assert_eq!(told, [true, false, false], "{:?}", lock.owners);
+        let not = (false, false);
+        assert_eq!(told, [(true, true), not, not], "{:?}", lock.owners);
     }
 
     /// A lock of a program's own, around one of libc.
@@ -486,7 +495,8 @@ mod tests {
         );
         let told = |tables: &Tables| {
             let analysis = Analysis::of(tables);
-            contended(&analysis).remove(0).owners[0].path.is_some()
+            let owner = contended(&analysis).remove(0).owners[0];
+            owner.path.is_some() && !owner.at_another_lock
         };
         tables.lock_blocks[0].frame = Some(12);
         assert!(!told(&tables));

@@ -90,7 +90,8 @@ impl Releases {
 
     /// Where threads like this let the lock go, for most of the waiting: in the function that acquired it, or in the
     /// one that let it go. Few waits are so long that a stack is taken: where none was, it is where they let another
-    /// lock go in the function that acquired this one, as where each connection has a lock of its own.
+    /// lock go in the function that acquired this one, as where each connection has a lock of its own; then the second
+    /// is true.
     pub fn path(
         &self,
         analysis: &Analysis<'_>,
@@ -98,17 +99,18 @@ impl Releases {
         label: usize,
         acquired_in: Option<FunctionId>,
         released_in: Option<FunctionId>,
-    ) -> Option<PathId> {
+    ) -> Option<(PathId, bool)> {
         let own = self.paths.get(&(lock, label));
         let Some(acquired_in) = acquired_in else {
-            return longest(analysis, own?, |_| true);
+            return Some((longest(analysis, own?, |_| true)?, false));
         };
         let within = |paths: Option<&Waited>, function: FunctionId| {
             longest(analysis, paths?, |path| path.contains(&function))
         };
-        within(own, acquired_in)
-            .or_else(|| within(own, released_in?))
-            .or_else(|| within(self.of_any.get(&label), acquired_in))
+        let here = within(own, acquired_in).or_else(|| within(own, released_in?));
+        let elsewhere = || within(self.of_any.get(&label), acquired_in);
+        here.map(|path| (path, false))
+            .or_else(|| Some((elsewhere()?, true)))
     }
 }
 
