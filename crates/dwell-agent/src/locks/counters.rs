@@ -143,15 +143,12 @@ fn ways(first: usize) -> impl Iterator<Item = usize> {
 /// This thread's block, if it has one.
 pub(super) fn own_block(state: &State) -> Option<usize> {
     let thread = this_thread();
-    ways(place_of(thread >> THREAD_SHIFT, BLOCK_BITS)).find(|&place| {
-        let owner = state.threads.get(place);
-        owner.is_some_and(|o| o.load(Ordering::Relaxed) == thread)
-    })
+    find_block(state, place_of(thread >> THREAD_SHIFT, BLOCK_BITS), thread)
 }
 
 /// This thread's block, taken where one is free.
 fn block(state: &State) -> Option<usize> {
-    own_block(state).or_else(|| take_block(state))
+    own_block(state).or_else(|| take_own_block(state))
 }
 
 /// The further block of this thread for a key, taken where one is free: an entry that threads share costs several times
@@ -160,29 +157,44 @@ fn further_block(state: &State, key: u64) -> Option<usize> {
     let thread = this_thread();
     let number = place_of(lock_of(key).0, SLOT_BITS + FURTHER.ilog2()) % FURTHER + 1;
     let name = thread | number as u64;
-    // Else it could be another thread's name. Every libc aligns threads' control blocks so far.
+    // Else it could be another thread's name.
     if !thread.is_multiple_of(2 * FURTHER as u64) {
         return None;
     }
     let first = place_of((thread >> THREAD_SHIFT) + number as u64, BLOCK_BITS);
-    let owner = |place: usize| state.threads.get(place);
-    let has = |place: &usize| owner(*place).is_some_and(|o| o.load(Ordering::Relaxed) == name);
-    ways(first).find(has).or_else(|| {
+    find_block(state, first, name).or_else(|| {
         if state.further.load(Ordering::Relaxed) >= MOST_FURTHER {
             return None;
         }
-        let place = ways(first).find(|&place| owner(place).is_some_and(|o| is_taken(o, name)))?;
+        let taken = take_block(state, first, name)?;
         state.further.fetch_add(1, Ordering::Relaxed);
-        // Before anything is counted there.
-        state.totals.taken.get(place)?.store(1, Ordering::Relaxed);
-        Some(place)
+        Some(taken)
     })
+}
+
+/// The block that has this name, whose first place is `first`.
+fn find_block(state: &State, first: usize, name: u64) -> Option<usize> {
+    ways(first).find(|&place| {
+        let owner = state.threads.get(place);
+        owner.is_some_and(|o| o.load(Ordering::Relaxed) == name)
+    })
+}
+
+/// Gives a free one that name.
+fn take_block(state: &State, first: usize, name: u64) -> Option<usize> {
+    let place = ways(first).find(|&place| {
+        let owner = state.threads.get(place);
+        owner.is_some_and(|o| is_taken(o, name))
+    })?;
+    // Before anything is counted there.
+    state.totals.taken.get(place)?.store(1, Ordering::Relaxed);
+    Some(place)
 }
 
 /// How seldom a thread asks the kernel whether it can have a block, once one could not.
 const SELDOM: u64 = 64;
 
-fn take_block(state: &State) -> Option<usize> {
+fn take_own_block(state: &State) -> Option<usize> {
     let homeless = &state.totals.homeless;
     let is_turn = homeless.load(Ordering::Relaxed).is_multiple_of(SELDOM);
     if !is_turn || !is_known(state) {
@@ -190,19 +202,11 @@ fn take_block(state: &State) -> Option<usize> {
         return None;
     }
     let thread = this_thread();
-    let found = ways(place_of(thread >> THREAD_SHIFT, BLOCK_BITS)).find(|&place| {
-        let owner = state.threads.get(place);
-        owner.is_some_and(|o| is_taken(o, thread))
-    });
-    let taken = found.and_then(|place| state.totals.taken.get(place));
-    match taken {
-        // Before anything is counted there.
-        Some(taken) => taken.store(1, Ordering::Relaxed),
-        None => {
-            homeless.fetch_add(1, Ordering::Relaxed);
-        }
+    let taken = take_block(state, place_of(thread >> THREAD_SHIFT, BLOCK_BITS), thread);
+    if taken.is_none() {
+        homeless.fetch_add(1, Ordering::Relaxed);
     }
-    found
+    taken
 }
 
 /// Whether libc knows this thread by its right number, and it is one of the process we were told of. A

@@ -118,21 +118,22 @@ impl Target {
         tids
     }
 
+    /// The letter that the kernel has for what a thread does; none when it is gone.
+    fn state(&self, tid: i32) -> Option<char> {
+        let stat = format!("/proc/{}/task/{tid}/stat", self.pid());
+        let text = std::fs::read_to_string(stat).ok()?;
+        text.rsplit_once(") ")?.1.chars().next()
+    }
+
     fn sleeps(&self, tid: i32) -> bool {
-        let stat =
-            std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid())).expect("stat");
-        let state = stat.rsplit(") ").next().expect("state");
-        state.starts_with('S') || state.starts_with('D')
+        matches!(self.state(tid).expect("state"), 'S' | 'D')
     }
 
     /// Waits until a thread sleeps in its system call: one that another debugger has just left may
     /// stand before the call, which it is about to repeat.
     fn await_sleep(&self, tid: i32) {
-        let stat = format!("/proc/{}/task/{tid}/stat", self.pid());
         for _ in 0..5000 {
-            let text = std::fs::read_to_string(&stat).expect("its stat");
-            let state = text.rsplit_once(')').map(|(_, rest)| rest.trim_start());
-            if state.is_some_and(|state| state.starts_with('S')) {
+            if self.state(tid).expect("state") == 'S' {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
@@ -146,21 +147,12 @@ impl Target {
         self.stop(tid).expect("it has not ended")
     }
 
-    /// Whether a thread has ended, or is about to.
-    fn has_ended(&self, tid: i32) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/task/{tid}/stat", self.pid()));
-        stat.is_ok_and(|s| {
-            s.rsplit(") ")
-                .next()
-                .is_none_or(|s| s.starts_with(['Z', 'X']))
-        }) || !self.tids().contains(&tid)
-    }
-
     /// Attaches to a thread wherever it is, stopped from then on; none if it has ended.
     pub fn stop(&self, tid: i32) -> Option<Stopped> {
         let tid = Pid::from_raw(tid);
         if let Err(error) = ptrace::seize(tid, ptrace::Options::empty()) {
-            assert!(self.has_ended(tid.as_raw()), "seize: {error}");
+            let has_ended = matches!(self.state(tid.as_raw()), None | Some('Z' | 'X'));
+            assert!(has_ended, "seize: {error}");
             return None;
         }
         ptrace::interrupt(tid).expect("interrupt");
