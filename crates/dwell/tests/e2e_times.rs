@@ -371,9 +371,10 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             let sites = functions.filter_map(|f| thread.sites.iter().position(|s| s.function == f));
             sites.last()
         };
-        // What the machine's stalls put on its clocks as sleep; `check_run` says how much that may be.
+        // What the host took of its processor, and the machine's stalls put on its clocks as sleep;
+        // `check_run` says how much that may be.
         let row = view.row(position);
-        let stalled = row.running_ns.saturating_sub(thread.schedstat_run_ns);
+        let stalled = row.stolen_ns + row.running_ns.saturating_sub(thread.schedstat_run_ns);
         // Asleep in the loop at no site: a page fault after a fork, for example. One in the midst of
         // reading the clocks is part of a site to them.
         let stray = view.times(position, |stack| {
@@ -412,10 +413,11 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             checked += 1;
             if off.abs() > tolerance {
                 let text = format!(
-                    "blocked {} ms, {} ms by its own log ({} waits; tolerance {:.2} ms)",
+                    "blocked {} ms, {} ms by its own log ({} waits; stalled {} ms; tolerance {:.2} ms)",
                     ms(blocked),
                     ms(expected),
                     site.waits,
+                    ms(stalled),
                     tolerance / 1e6
                 );
                 wrong.insert(format!("{}: {}", thread.name, site.function), text);
