@@ -11,9 +11,13 @@ use std::time::{Duration, Instant};
 /// `-EINTR` and `-ERESTARTNOHAND` as a stopped system call holds them in rax.
 const EINTR: u64 = -4i64 as u64;
 const ERESTARTNOHAND: u64 = -514i64 as u64;
-/// Between two looks at threads that have not stopped.
+/// At least this long between two looks at threads that have not stopped.
 const POLL: Duration = Duration::from_micros(20);
-/// How long threads are waited for before it is asked what keeps them; then after twice that, and so on.
+/// What a thread needs of a processor to come to its stop: that long per thread between two looks, which would
+/// otherwise keep those from it that wait for this processor.
+const TO_STOP: Duration = Duration::from_micros(10);
+/// How long threads are waited for before it is asked what keeps them, once no more stop; then after twice that, and
+/// so on.
 const FIRST_ASKED: Duration = Duration::from_micros(500);
 
 /// Where a thread stands in user space.
@@ -142,11 +146,13 @@ impl Threads {
     fn wait(&mut self, limit: Duration) -> Result<Result<(), i32>, PatchError> {
         let mut asked = FIRST_ASKED;
         loop {
+            let before = self.waiting.len();
             for tid in std::mem::take(&mut self.waiting) {
                 self.look_at(tid)?;
             }
-            if !self.waiting.is_empty() && self.since.elapsed() > asked {
+            if self.waiting.len() == before && self.since.elapsed() > asked {
                 asked *= 2;
+                self.waiting.retain(|tid| !is_gone(*tid));
                 self.look_at_vforks();
             }
             let Some(&tid) = self.waiting.first() else {
@@ -160,14 +166,12 @@ impl Threads {
                     Err(tid)
                 });
             }
-            // The threads need the processor this one is on to come to their stop.
-            std::thread::sleep(POLL);
+            std::thread::sleep(POLL.max(TO_STOP * self.waiting.len() as u32));
         }
     }
 
     fn look_at(&mut self, tid: i32) -> Result<(), PatchError> {
         match ptrace::status(tid) {
-            Ok(Status::Running) if is_gone(tid) => {}
             Ok(Status::Running) => self.waiting.push(tid),
             Ok(Status::Ended) => {
                 // The end of the first thread is its parent's business, which may be us.
