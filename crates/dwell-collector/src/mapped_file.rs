@@ -23,7 +23,7 @@ pub fn open_mapped(event: &MapEvent) -> Option<File> {
         return Some(file);
     }
     let same = |file: &File| is_mapped_file(file, event);
-    let by_root = open(&format!("/proc/{pid}/root{path}")).filter(same);
+    let by_root = open(&format!("{}/root{path}", dwell_maps::folder(*pid))).filter(same);
     by_root.or_else(|| open(path).filter(same))
 }
 

@@ -152,11 +152,12 @@ impl Processes {
     pub fn read_identity(&mut self, id: u32) {
         let process = &mut self.processes[id as usize];
         let pid = process.row.pid;
-        let command = read_text(format!("/proc/{pid}/cmdline"));
+        let folder = dwell_maps::folder(pid);
+        let command = read_text(format!("{folder}/cmdline"));
         if !command.is_empty() {
             process.row.command = command.trim_end_matches('\0').replace('\0', " ");
         }
-        let exe = read_link(format!("/proc/{pid}/exe"));
+        let exe = read_link(format!("{folder}/exe"));
         if !exe.is_empty() {
             process.row.exe = exe.strip_suffix(" (deleted)").unwrap_or(&exe).into();
         }
@@ -414,7 +415,11 @@ pub fn read_memory_into(pid: u32, address: u64, bytes: &mut [u8]) -> usize {
         iov_base: address as *mut _,
         iov_len: bytes.len(),
     };
-    // SAFETY: `local` describes `bytes`, which outlives the call; the remote side is only read.
-    let n = unsafe { libc::process_vm_readv(pid as libc::pid_t, &local, 1, &remote, 1, 0) };
-    n.max(0) as usize
+    let read = |tid: u32| {
+        // SAFETY: `local` describes `bytes`, which outlives the call; the remote side is only read.
+        let n = unsafe { libc::process_vm_readv(tid as libc::pid_t, &local, 1, &remote, 1, 0) };
+        usize::try_from(n).ok()
+    };
+    let others = || Some(dwell_maps::living(pid)).filter(|tid| *tid != pid);
+    read(pid).or_else(|| read(others()?)).unwrap_or(0)
 }

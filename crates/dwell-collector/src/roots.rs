@@ -42,9 +42,10 @@ impl Key {
         }
     }
 
-    fn of(process: &str) -> Option<Self> {
-        let namespace = std::fs::metadata(format!("/proc/{process}/ns/mnt")).ok()?;
-        let directory = std::fs::metadata(format!("/proc/{process}/root/")).ok()?;
+    /// Of the process that has this folder under `/proc`.
+    fn of(folder: &str) -> Option<Self> {
+        let namespace = std::fs::metadata(format!("{folder}/ns/mnt")).ok()?;
+        let directory = std::fs::metadata(format!("{folder}/root/")).ok()?;
         Some(Key::new(&namespace, &directory))
     }
 }
@@ -58,7 +59,7 @@ pub struct Roots {
 impl Default for Roots {
     fn default() -> Self {
         Roots {
-            ours: Key::of("self"),
+            ours: Key::of("/proc/self"),
             known: HashMap::new(),
         }
     }
@@ -67,26 +68,27 @@ impl Default for Roots {
 impl Roots {
     /// Sets `root` to that of a process, none if it is ours. One that is gone keeps what it had.
     pub fn update(&mut self, pid: u32, root: &mut Option<Arc<Root>>) {
-        let Some(key) = Key::of(&pid.to_string()) else {
+        let folder = dwell_maps::folder(pid);
+        let Some(key) = Key::of(&folder) else {
             return;
         };
         *root = if Some(key) == self.ours {
             None
         } else {
-            self.known.get(&key).cloned().or_else(|| self.open(pid))
+            self.known.get(&key).cloned().or_else(|| self.open(&folder))
         };
     }
 
-    fn open(&mut self, pid: u32) -> Option<Arc<Root>> {
+    fn open(&mut self, folder: &str) -> Option<Arc<Root>> {
         if self.known.len() >= MOST_ROOTS {
             return None;
         }
-        let namespace = File::open(format!("/proc/{pid}/ns/mnt")).ok()?;
+        let namespace = File::open(format!("{folder}/ns/mnt")).ok()?;
         let mut options = OpenOptions::new();
         options
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_DIRECTORY);
-        let directory = options.open(format!("/proc/{pid}/root/")).ok()?;
+        let directory = options.open(format!("{folder}/root/")).ok()?;
         let key = Key::new(&namespace.metadata().ok()?, &directory.metadata().ok()?);
         let root = Arc::new(Root {
             directory,
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn a_process_that_is_gone_keeps_its_root() {
         let mut roots = Roots::default();
-        let kept = roots.open(std::process::id()).expect("we live");
+        let kept = roots.open("/proc/self").expect("we live");
         let mut root = Some(kept.clone());
         roots.update(u32::MAX, &mut root);
         assert!(root.is_some_and(|r| r.path() == kept.path()));

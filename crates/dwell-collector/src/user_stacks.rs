@@ -12,7 +12,7 @@ use crate::unwind_maps::UnwindMaps;
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::os::fd::{AsRawFd, RawFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 static OBJECT: &Embedded<[u8]> =
@@ -103,8 +103,9 @@ impl UserStacks {
     /// yet to map: it may stand at its first instruction.
     pub fn follow(&mut self, pid: u32) -> Result<(), CollectError> {
         self.begin(pid)?;
-        if let Ok(executable) = std::fs::read_link(format!("/proc/{pid}/exe")) {
-            let root = Path::new("/proc").join(pid.to_string()).join("root");
+        let folder = PathBuf::from(dwell_maps::folder(pid));
+        if let Ok(executable) = std::fs::read_link(folder.join("exe")) {
+            let root = folder.join("root");
             let inside = executable.strip_prefix("/").unwrap_or(&executable);
             for (path, file) in preload::files_of(&root.join(inside)) {
                 self.modules.of_file(&self.maps, file, &path)?;

@@ -75,7 +75,7 @@ impl Process {
     }
 
     fn touch(&self, address: u64, bytes: &mut [u8]) -> Option<()> {
-        let memory = File::open(format!("/proc/{}/mem", self.pid)).ok()?;
+        let memory = File::open(format!("{}/mem", dwell_maps::folder(self.pid))).ok()?;
         memory.read_exact_at(bytes, address).ok()
     }
 }
@@ -84,7 +84,7 @@ impl Module {
     /// Its contents and its debug information; none if it cannot be read.
     pub(crate) fn files(&self) -> Option<&Files> {
         let read = || {
-            let root = PathBuf::from(format!("/proc/{}/root", self.pid));
+            let root = PathBuf::from(dwell_maps::folder(self.pid)).join("root");
             let module = dwell_symbols::Module {
                 file: &self.reached_by,
                 path: &self.path,

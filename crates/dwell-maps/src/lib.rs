@@ -3,7 +3,6 @@
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::Path;
 
 /// A line of `/proc/PID/maps`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,7 +83,7 @@ impl Mapping {
         if fs::File::open(&link).is_ok() {
             return link;
         }
-        let named = format!("/proc/{pid}/root{}", self.file());
+        let named = format!("{}/root{}", folder(pid), self.file());
         let is_it = fs::metadata(&named).is_ok_and(|file| file.ino() == self.inode);
         if is_it { named } else { link }
     }
@@ -114,7 +113,7 @@ pub struct Module {
 
 /// The files that a process runs code of, the program first, then as they lie in memory.
 pub fn modules(pid: u32) -> io::Result<Vec<Module>> {
-    let program = fs::read_link(format!("/proc/{pid}/exe"))?;
+    let program = fs::read_link(format!("{}/exe", folder(pid)))?;
     let mut modules: Vec<Module> = Vec::new();
     for mapping in read(pid)? {
         let is_it =
@@ -129,6 +128,25 @@ pub fn modules(pid: u32) -> io::Result<Vec<Module>> {
     }
     modules.sort_by_key(|module| !module.is_program);
     Ok(modules)
+}
+
+/// The folder in which the kernel shows a process' memory, program and root, see [`living`].
+pub fn folder(pid: u32) -> String {
+    format!("/proc/{}", living(pid))
+}
+
+/// The thread by which the kernel is asked for a process' memory, program and root: a thread that has ended has none of
+/// them, so that it is another one where the first, which has the number of the process, has ended.
+pub fn living(pid: u32) -> u32 {
+    let has_program = |tid: &u32| fs::read_link(format!("/proc/{tid}/exe")).is_ok();
+    if has_program(&pid) {
+        return pid;
+    }
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    let mut threads = threads.filter_map(|t| t.ok()?.file_name().to_str()?.parse().ok());
+    threads.find(has_program).unwrap_or(pid)
 }
 
 /// What scripts call a file by: its name, its name up to `.so` with and without that, the program `a.out`.
@@ -147,18 +165,13 @@ pub fn module_names(file_name: &str, is_program: bool) -> impl Iterator<Item = &
 /// another mount namespace. To open it takes CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE.
 pub fn link(pid: u32, mapped: Range<u64>) -> String {
     // Not with the zeros that low addresses have in front in `maps`.
-    format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end)
+    let (folder, Range { start, end }) = (folder(pid), mapped);
+    format!("{folder}/map_files/{start:x}-{end:x}")
 }
 
-/// Everything a process has mapped now, by address. Empty for a kernel thread, and for a process whose first thread has
-/// ended.
+/// Everything a process has mapped now, by address. Empty for a kernel thread, and for a process that has ended.
 pub fn read(pid: u32) -> io::Result<Vec<Mapping>> {
-    read_file(Path::new(&format!("/proc/{pid}/maps")))
-}
-
-/// The same by the path of a `maps` file: any thread has one.
-pub fn read_file(maps: &Path) -> io::Result<Vec<Mapping>> {
-    let text = fs::read(maps)?;
+    let text = fs::read(format!("{}/maps", folder(pid)))?;
     let text = String::from_utf8_lossy(&text);
     Ok(text.lines().filter_map(Mapping::parse).collect())
 }

@@ -58,6 +58,15 @@ pub enum TraceError {
         /// The process.
         pid: u32,
     },
+    /// The kernel knows a process' memory by its first thread, and calls nothing there when that has ended.
+    #[error(
+        "the first thread of process {pid} has ended: the kernel calls no probes in what goes on of it\n  \
+         remedy: --engine process"
+    )]
+    FirstThreadEnded {
+        /// The process.
+        pid: u32,
+    },
     /// It can only run inside a process.
     #[error(
         "the kernel cannot do {0}\n  remedy: probe one process' functions, and --engine process"

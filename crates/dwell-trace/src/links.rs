@@ -31,6 +31,9 @@ impl Link {
         places: &Places,
         returns: bool,
     ) -> Result<Link, TraceError> {
+        if dwell_maps::living(pid) != pid {
+            return Err(TraceError::FirstThreadEnded { pid });
+        }
         let path = CString::new(file).expect("a path of /proc has no zeros");
         let mut options = bpf_link_create_opts {
             sz: size_of::<bpf_link_create_opts>() as _,

@@ -377,7 +377,7 @@ impl Process {
 }
 
 fn runs_a_program(pid: u32) -> bool {
-    std::fs::read_link(format!("/proc/{pid}/exe")).is_ok()
+    std::fs::read_link(format!("{}/exe", dwell_maps::folder(pid))).is_ok()
 }
 
 fn pause(held: &HeldThreads) -> String {

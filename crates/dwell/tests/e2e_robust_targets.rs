@@ -521,6 +521,69 @@ while True: bz2.compress(data)
 ";
 
 /// A recorder that is stopped meanwhile never hears of the library; it finds it all the same.
+/// How many of the stacks are complete, and of how many.
+fn complete_of(tables: &Tables, stacks: impl Iterator<Item = u32>) -> (usize, usize) {
+    let (mut complete, mut all) = (0, 0);
+    for stack in stacks {
+        let stack = tables.stacks.iter().find(|s| s.stack == stack);
+        all += 1;
+        complete += usize::from(stack.is_some_and(|s| s.end == "complete"));
+    }
+    (complete, all)
+}
+
+/// The kernel knows a process by its first thread, which may have ended: then it shows no memory of it, no program and
+/// no root, and calls no probes in it.
+#[test]
+#[ignore = "needs root"]
+fn a_process_whose_first_thread_has_ended() {
+    let folder = Scratch::new();
+    let text = "import ctypes, threading, time\n\
+        def work():\n    while True: time.sleep(0.001); sum(range(10000))\n\
+        threading.Thread(target=work).start()\n\
+        ctypes.CDLL(None).pthread_exit(0)";
+    let target = Process::start(Command::new("/usr/bin/python3").args(["-c", text]));
+    let pid = target.pid().to_string();
+    until("its first thread goes on", || {
+        fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") Z "))
+    });
+    recorder(&folder, &["-q", "-p", &pid, "--duration", "2s"])
+        .end()
+        .good();
+    let tables = load(folder.join("x.dwell"));
+    assert_closed(&tables);
+    let row = &tables.processes[0];
+    assert!(
+        row.exe.contains("python3") && row.command.starts_with("/usr/bin/python3 -c"),
+        "{row:?}"
+    );
+    let stacks = tables.samples.iter().map(|sample| sample.stack);
+    let (complete, all) = complete_of(&tables, stacks);
+    assert!(
+        all > 100 && complete * 1000 >= all * 995,
+        "{complete} of {all}"
+    );
+
+    let script = "pid$target:libc.so.6:clock_nanosleep:entry { @ = count(); } tick-1s { exit(0); }";
+    let trace = |engine| {
+        let arguments = ["trace", "--engine", engine, "-n", script, "-p", &pid];
+        let output = bare_dwell().args(arguments).output().expect("dwell");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        (text(output.stdout), text(output.stderr))
+    };
+    let (counted, told) = trace("process");
+    let count = counted
+        .split_whitespace()
+        .last()
+        .and_then(|n| n.parse::<u32>().ok());
+    assert!(count.is_some_and(|n| n > 100), "{counted}{told}");
+    let (_, refused) = trace("kernel");
+    assert!(
+        refused.contains("the first thread of process") && refused.contains("remedy:"),
+        "{refused}"
+    );
+}
+
 #[test]
 #[ignore = "needs root"]
 fn mappings_whose_reports_are_lost_are_found() {
@@ -545,12 +608,7 @@ fn mappings_whose_reports_are_lost_are_found() {
     let loaded = |m: &&dwell_recording::rows::MappingRow| m.path.contains("libbz2");
     assert!(tables.mappings.iter().any(|m| loaded(&m)), "the library");
     let late = tables.samples.iter().filter(|s| s.time_ns > known_from);
-    let (mut complete, mut all) = (0, 0);
-    for sample in late {
-        let stack = tables.stacks.iter().find(|s| s.stack == sample.stack);
-        all += 1;
-        complete += usize::from(stack.is_some_and(|s| s.end == "complete"));
-    }
+    let (complete, all) = complete_of(&tables, late.map(|sample| sample.stack));
     assert!(
         all > 100 && complete * 100 >= all * 95,
         "{complete} of {all}"

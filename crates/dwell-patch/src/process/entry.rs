@@ -256,7 +256,7 @@ fn await_stop(
 
 /// The first instruction of the program that a process runs.
 pub fn entry_of(pid: i32) -> Option<u64> {
-    let bytes = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+    let bytes = std::fs::read(format!("{}/auxv", dwell_maps::folder(pid as u32))).ok()?;
     let (words, _) = bytes.as_chunks();
     let (pairs, _) = words.as_chunks::<2>();
     let pair = pairs.iter().find(|p| u64::from_le_bytes(p[0]) == AT_ENTRY);

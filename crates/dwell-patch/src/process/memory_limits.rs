@@ -101,10 +101,7 @@ fn mappings(pid: i32) -> Option<String> {
     /// How many an arena takes.
     const NEEDED: u64 = 5;
     let most = number("/proc/sys/vm/max_map_count")?;
-    let now = fs::read_to_string(format!("/proc/{pid}/maps"))
-        .ok()?
-        .lines()
-        .count() as u64;
+    let now = dwell_maps::read(pid as u32).ok()?.len() as u64;
     (now + NEEDED > most).then(|| {
         format!(
             "it has {now} mappings, and no process may have more than {most}; raise that with `sysctl vm.max_map_count={}`",

@@ -280,7 +280,7 @@ fn heirs(parent: i32, remnants: &[Remnant]) -> Vec<(Space, Vec<Remnant>)> {
     let pids = processes.filter_map(|p| p.ok()?.file_name().to_str()?.parse::<i32>().ok());
     let heir = |pid: i32| {
         // A look at the list of mappings first: it is cheap, and of no consequence for strangers.
-        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let maps = fs::read_to_string(format!("{}/maps", dwell_maps::folder(pid as u32))).ok()?;
         let begins = |r: &Remnant| maps.contains(&format!("{:x}-", r.address));
         if !remnants.iter().any(begins) {
             return None;

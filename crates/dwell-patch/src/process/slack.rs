@@ -23,7 +23,8 @@ impl Slack {
     /// The roomiest slack of the files that stay mapped for as long as the process lives: the program,
     /// its loader, the vdso. A library may be unmapped under a thread that stands there.
     pub fn find(space: &Space, mappings: &[Mapping]) -> Option<Slack> {
-        let program = std::fs::metadata(format!("/proc/{}/exe", space.pid)).ok();
+        let program =
+            std::fs::metadata(format!("{}/exe", dwell_maps::folder(space.pid as u32))).ok();
         let program = program.map(|p| p.ino());
         let stays = |m: &&Mapping| {
             let name = m.path.rsplit('/').next().unwrap_or_default();

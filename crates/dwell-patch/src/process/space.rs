@@ -4,7 +4,6 @@ pub(super) use dwell_maps::Mapping;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
 
 /// The threads of a process that have not ended.
 pub(super) fn threads(pid: i32) -> Result<Vec<i32>, PatchError> {
@@ -36,30 +35,23 @@ pub(super) struct Space {
 
 impl Space {
     pub fn open(pid: i32) -> Result<Self, PatchError> {
-        let path = Self::folder(pid)?.join("mem");
+        if threads(pid)?.into_iter().all(|tid| is_zombie(pid, tid)) {
+            return Err(PatchError::Ended(pid));
+        }
+        let path = format!("{}/mem", dwell_maps::folder(pid as u32));
         let memory = OpenOptions::new().read(true).write(true).open(path);
         let memory = memory.map_err(|error| PatchError::NotAllowed { pid, error })?;
         Ok(Space { pid, memory })
     }
 
-    /// The folder of a live thread: when the first thread has ended, `/proc/PID` knows no memory.
-    fn folder(pid: i32) -> Result<PathBuf, PatchError> {
-        let tids = threads(pid)?;
-        let live = tids.into_iter().find(|&tid| !is_zombie(pid, tid));
-        let tid = live.ok_or(PatchError::Ended(pid))?;
-        Ok(PathBuf::from(format!("/proc/{pid}/task/{tid}")))
-    }
-
     /// What is mapped, by address.
     pub fn mappings(&self) -> Result<Vec<Mapping>, PatchError> {
-        let path = Self::folder(self.pid)?.join("maps");
-        dwell_maps::read_file(&path).map_err(|_| PatchError::Ended(self.pid))
+        dwell_maps::read(self.pid as u32).map_err(|_| PatchError::Ended(self.pid))
     }
 
     /// A file that is mapped, also when it was deleted or lies in another mount namespace.
     pub fn open_mapped(&self, mapping: &Mapping) -> io::Result<File> {
-        File::open(mapping.link(self.pid as u32))
-            .or_else(|_| File::open(format!("/proc/{}/root{}", self.pid, mapping.path)))
+        File::open(mapping.reach(self.pid as u32))
     }
 
     pub fn read(&self, address: u64, bytes: &mut [u8]) -> io::Result<()> {

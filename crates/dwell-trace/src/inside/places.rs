@@ -218,7 +218,7 @@ pub(super) struct Module {
 impl Module {
     pub(super) fn open(file: &str, pid: u32) -> Result<Module, String> {
         let failed = |error| format!("{file}: {error}");
-        let named = file.strip_prefix(&format!("/proc/{pid}/root"));
+        let named = file.strip_prefix(&format!("{}/root", dwell_maps::folder(pid)));
         let path = match named {
             Some(path) => path.to_owned(),
             None => fs::read_link(file).map_or(file.into(), |path| path.display().to_string()),

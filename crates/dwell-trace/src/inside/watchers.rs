@@ -57,7 +57,7 @@ impl Drop for Watchers {
 }
 
 fn memory(pid: u32) -> io::Result<File> {
-    let path = format!("/proc/{pid}/mem");
+    let path = format!("{}/mem", dwell_maps::folder(pid));
     OpenOptions::new().read(true).write(true).open(path)
 }
 

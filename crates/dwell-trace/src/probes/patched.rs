@@ -74,7 +74,7 @@ impl Process {
         Some(Process {
             pid,
             mappings: dwell_maps::read(pid).ok()?,
-            memory: File::open(format!("/proc/{pid}/mem")).ok()?,
+            memory: File::open(format!("{}/mem", dwell_maps::folder(pid))).ok()?,
             entry: entry_of(pid as i32),
         })
     }
