@@ -5,7 +5,7 @@ use crate::libc::Libc;
 use crate::totals::{self, Snapshot, bytes_of};
 use crate::wanted::{Wanted, is_counted, is_retake};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
-use dwell_patch::plan::Place;
+use dwell_patch::plan::{Place, begins_transaction};
 use dwell_patch::process::{Module, Pause, Restored, Spot, modules};
 use dwell_patch::{Attachment, PatchError, Refusal};
 use std::collections::HashMap;
@@ -84,14 +84,19 @@ impl Locks {
             is_common: false,
         };
         let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
+        let image = module.image()?;
+        // libc passes there only where it elides locks, for which the processor has to have transactions.
+        let is_never_passed =
+            |s: &Spot| !is_x86_feature_detected!("rtm") && begins_transaction(&image, s.function);
         let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);
         let missed = |spot: &Spot| {
+            let refusal = spot.refusal.filter(|_| !is_never_passed(spot))?;
             Some(Missed {
                 function: wanted.names[spot.probe],
                 path: spot.path.clone(),
                 address: spot.function,
                 place: wanted.probes[spot.probe].place,
-                refusal: spot.refusal?,
+                refusal,
             })
         };
         let missed: Vec<Missed> = attachment

@@ -67,7 +67,12 @@ fn follow(name: &str, which: &[usize], expected: impl Fn(Libc) -> bool) {
         let locks = Locks::attach(target.pid()).expect("it can be attached to");
         assert!(expected(locks.libc()), "{:?}", locks.libc());
         if round == 0 {
-            println!("{name}: not hooked: {:?}", locks.missed());
+            // Where the processor has transactions glibc can elide locks, in code with a `ret` that has no room.
+            let missed = locks.missed();
+            assert!(
+                missed.is_empty() || is_x86_feature_detected!("rtm"),
+                "{name}: {missed:?}"
+            );
         }
         let before = truth(&target.tell("p"), locks.missed());
         let counted_before = counted(&locks.snapshot().expect("it runs"));

@@ -85,14 +85,23 @@ impl Counting {
             Ok(Some(held)) if !held.is_loaded() => held.begin().map(|()| None),
             held => held,
         };
+        let napping = Instant::now();
         let mut counting = Counting::of_running(recorder, &[pid]);
         let begun = held.and_then(|held| held.map(Held::begin).transpose());
         match begun {
-            Ok(Some(())) => {}
+            // It has been held since before it was attached to.
+            Ok(Some(())) => counting.held_for(napping.elapsed()),
             Ok(None) => counting.note(recorder, "what it did before it was attached to"),
             Err(error) => counting.note(recorder, &format!("some of its beginning: {error}")),
         }
         Ok(counting)
+    }
+
+    /// Tells, with what the recorder is told next, that attaching held the processes still for so long.
+    fn held_for(&mut self, time: Duration) {
+        for process in &mut self.processes {
+            process.counted.attach.longest_ns = time.as_nanos() as u64;
+        }
     }
 
     fn note(&mut self, recorder: &mut Recorder, missed: &str) {

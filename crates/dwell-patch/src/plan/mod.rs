@@ -12,7 +12,7 @@ mod sweep;
 mod windows;
 
 pub use image::{Function, Image};
-pub use points::{keeps_first_argument, parts, past_entry};
+pub use points::{begins_transaction, keeps_first_argument, parts, past_entry};
 pub use refusal::Refusal;
 pub use stub::{HookSite, Stub, StubError, assemble, longest_stub};
 pub use windows::{Site, Window};

@@ -82,6 +82,12 @@ pub fn keeps_first_argument(image: &Image<'_>, function: u64) -> bool {
     })
 }
 
+/// Whether a function begins a hardware transaction.
+pub fn begins_transaction(image: &Image<'_>, function: u64) -> bool {
+    let code = image.function(function).and_then(|f| image.decode(f));
+    code.is_ok_and(|code| code.iter().any(|i| i.mnemonic() == Mnemonic::Xbegin))
+}
+
 /// Where the function's own jumps lead into the bytes at its entry: how many bytes from its start the first
 /// instruction is that can be overwritten instead and that every call passes, maybe more than once. None where
 /// the stack, or the first argument in rdi, is another by then.

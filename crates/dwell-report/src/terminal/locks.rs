@@ -152,7 +152,15 @@ fn add_counts(page: &mut Page, counts: &LockCounts) {
 
 /// What the counts of a process lack.
 fn shortcomings(process: &CountedProcess) -> Vec<String> {
+    /// What a look at the program's own waits would stumble over.
+    const LONG_PAUSE_NS: u64 = 10_000_000;
     let mut found = Vec::new();
+    if process.attach_pause_ns >= LONG_PAUSE_NS {
+        found.push(format!(
+            "held still for {} to attach to it, which the recording has as sleeping or stopped.",
+            human::duration(process.attach_pause_ns)
+        ));
+    }
     if !process.missed.is_empty() {
         found.push(format!(
             "not counted: {}.",
