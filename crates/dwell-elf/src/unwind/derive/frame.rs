@@ -74,17 +74,20 @@ impl Frame {
             Some(offset) => i8::try_from(eighth(offset)?).ok()?,
             None => 0,
         };
-        if let Some(height) = self.height.filter(|&h| h >= 8) {
-            return Some(Place::sp(i16::try_from(eighth(height)?).ok()?, bp_off8));
-        }
-        let Bp::BelowCfa(distance) = self.bp else {
-            return None;
+        let by_bp = match self.bp {
+            Bp::BelowCfa(distance) => Some(distance),
+            _ => None,
         };
-        Some(Place {
-            cfa_off8: i16::try_from(eighth(distance)?).ok()?,
-            kind: KIND_BP,
-            bp_off8,
-        })
+        // A frame pointer as it is meant to be: what is pushed in a loop does not matter to it.
+        let is_frame_pointer = self.saved_bp.is_some() && self.saved_bp == by_bp.map(|d| -d);
+        match self.height.filter(|&h| h >= 8 && !is_frame_pointer) {
+            Some(height) => Some(Place::sp(i16::try_from(eighth(height)?).ok()?, bp_off8)),
+            None => Some(Place {
+                cfa_off8: i16::try_from(eighth(by_bp?)?).ok()?,
+                kind: KIND_BP,
+                bp_off8,
+            }),
+        }
     }
 
     /// The frame after `instruction`, on the way to the next one.

@@ -2,7 +2,7 @@
 use super::super::{CfiSections, TextRange, UnwindTable, compile};
 use super::{Code, rows};
 use crate::ElfFile;
-use dwell_abi::unwind::{KIND_NONE, KIND_SP, Row};
+use dwell_abi::unwind::{KIND_BP, KIND_NONE, KIND_SP, Row};
 
 /// Bytes of text by how the derived row compares with the compiled one, where the latter counts from sp.
 #[derive(Debug, Default)]
@@ -86,6 +86,47 @@ fn libc() {
 #[test]
 fn perl() {
     check("/usr/bin/perl", 93);
+}
+
+/// How much a loop pushes is not known; a frame pointer tells the frame all the same (V8 calls its functions like this).
+#[test]
+fn pushes_in_a_loop() {
+    let data = std::fs::read("/bin/bash").expect("bash");
+    let file = ElfFile::parse(&data).expect("parse");
+    let code = Code {
+        start: 0x1000,
+        bytes: &[
+            0x55, // push %rbp
+            0x48, 0x89, 0xe5, // mov %rsp,%rbp
+            0x50, // 4: push %rax
+            0xff, 0xc9, // dec %ecx
+            0x75, 0xfb, // jne 4
+            0xff, 0xd2, // call *%rdx
+            0x48, 0x89, 0xec, // mov %rbp,%rsp
+            0x5d, // pop %rbp
+            0xc3, // ret
+        ],
+    };
+    let text = TextRange {
+        start: code.start,
+        end: code.end(),
+    };
+    let (_, derived) = rows(&file, &[code], &[code], text)
+        .pop()
+        .expect("one piece");
+    let row = |pc, cfa_off8, kind, bp_off8| Row {
+        pc,
+        cfa_off8,
+        kind,
+        bp_off8,
+    };
+    let expected = [
+        row(0, 1, KIND_SP, 0),
+        row(1, 2, KIND_SP, -2),
+        row(4, 2, KIND_BP, -2),
+        row(15, 1, KIND_SP, 0),
+    ];
+    assert_eq!(derived, expected);
 }
 
 #[test]
