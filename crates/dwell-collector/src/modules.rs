@@ -5,7 +5,7 @@ use crate::roots::Root;
 use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
 use dwell_elf::step::UnwindInfo;
-use dwell_elf::unwind::{self, CfiSections};
+use dwell_elf::unwind::{self, CfiSections, UnwindTable};
 use dwell_elf::{ElfFile, Segment};
 use hashbrown::HashMap;
 use std::cell::OnceCell;
@@ -38,7 +38,12 @@ pub struct Module {
     /// another mount namespace.
     file: File,
     unwind_info: OnceCell<Option<UnwindInfo<'static>>>,
+    /// The compiled table, if it is kept: to compile that of a large program takes half a second.
+    kept: Option<Arc<UnwindTable>>,
 }
+
+/// Bytes of compiled tables that are kept at most.
+const MOST_KEPT: usize = 16 << 20;
 
 impl Module {
     /// Stated address of a byte of an executable mapping of the file. Mappings begin at page
@@ -80,17 +85,18 @@ impl Module {
                 let bytes = map_file(&self.file)?;
                 let elf = ElfFile::parse(&bytes).ok()?;
                 let sections = CfiSections::find(&elf);
-                let table = unwind::compile_with(&elf, &sections).ok()?;
-                Some(UnwindInfo::with_table(
-                    sections.into_owned(),
-                    Arc::new(table),
-                ))
+                let table = match &self.kept {
+                    Some(table) => table.clone(),
+                    None => Arc::new(unwind::compile_with(&elf, &sections).ok()?),
+                };
+                Some(UnwindInfo::with_table(sections.into_owned(), table))
             })
             .as_ref()
     }
 }
 
-fn map_file(file: &File) -> Option<memmap2::Mmap> {
+/// Maps a file to read it; none that is empty.
+pub fn map_file(file: &File) -> Option<memmap2::Mmap> {
     // SAFETY: the file is only read, by parsers that hold for any contents. Another process could
     // truncate it while we read, which raises SIGBUS: the command handles it (what is gone reads
     // as zeros).
@@ -112,6 +118,8 @@ pub struct Modules {
     by_file: HashMap<FileKey, ModuleId>,
     vdso: Option<ModuleId>,
     cells: Cells,
+    /// Bytes of compiled tables that are kept.
+    kept: usize,
     /// Modules whose unwind information could not be read, with why.
     pub problems: Vec<String>,
 }
@@ -190,6 +198,7 @@ impl Modules {
             segments: Vec::new(),
             file,
             unwind_info: OnceCell::new(),
+            kept: None,
         };
         match ElfFile::parse(bytes) {
             Ok(elf) => {
@@ -235,6 +244,10 @@ impl Modules {
         maps.set_table(id, &bytes)?;
         module.table = id;
         module.text_start = table.text_start;
+        if self.kept + table.size() <= MOST_KEPT {
+            self.kept += table.size();
+            module.kept = Some(Arc::new(table));
+        }
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! Which files a command will map first, so that their unwind tables are ready before it runs.
 //!
 //! This is a guess that saves time: what it misses is read when it is mapped.
+use crate::modules::map_file;
 use dwell_elf::LOADER_FOLDERS;
 use object::LittleEndian;
 use object::elf::{DT_NEEDED, FileHeader64};
@@ -13,8 +14,9 @@ use std::path::{Path, PathBuf};
 
 /// Most files read ahead: no program that starts quickly has more.
 const MOST_FILES: usize = 64;
-/// Larger files (a browser's) cost more time than they save.
-const MOST_BYTES: u64 = 64 << 20;
+/// Larger files cost more time than they save: a program of 100 MB takes half a second, in which it would run without its
+/// stacks being known.
+const MOST_BYTES: u64 = 256 << 20;
 
 /// The file a command name stands for, as execvp(3) finds it.
 pub fn find_command(name: &OsStr) -> Option<PathBuf> {
@@ -58,8 +60,8 @@ pub fn files_of(executable: &Path) -> Vec<(String, File)> {
             .metadata()
             .is_ok_and(|m| m.is_file() && m.len() <= MOST_BYTES)
         {
-            let bytes = fs::read(&path).unwrap_or_default();
-            wanted.extend(needed(&bytes).unwrap_or_default());
+            let bytes = map_file(&file);
+            wanted.extend(bytes.and_then(|bytes| needed(&bytes)).unwrap_or_default());
             files.push((path.to_string_lossy().into_owned(), file));
         }
     }

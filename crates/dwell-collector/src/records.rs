@@ -99,6 +99,11 @@ impl<'a> Record<'a> {
         }
     }
 
+    /// Whether it is a stack that user space has to unwind.
+    pub fn is_copied_stack(&self) -> bool {
+        matches!(self, Record::Stack(_, trail) | Record::Wait(_, trail) if !trail.raw.is_empty())
+    }
+
     /// `RECORD_*`.
     pub fn kind(&self) -> u32 {
         match self {

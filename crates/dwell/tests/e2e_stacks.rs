@@ -425,6 +425,40 @@ fn perl() {
     }
 }
 
+/// Compiled while it runs, by frame pointer; V8's own code between it and C++ has no call frame information.
+const JAVASCRIPT: &str = r#"
+const { Worker, isMainThread, workerData } = require('worker_threads');
+const end = Date.now() + 1000 * Number(process.argv[1] || 1);
+if (isMainThread) {
+    const shared = new SharedArrayBuffer(8);
+    for (let i = 0; i < 2; i++) new Worker(process._eval, { eval: true, workerData: { shared, end } });
+    const text = require('fs').readFileSync('/etc/services', 'latin1');
+    const turn = () => { text.split('\n').map((l) => l.split(/\s+/)).sort(); if (Date.now() < end) setTimeout(turn, 1); };
+    turn();
+} else {
+    const lock = new Int32Array(workerData.shared);
+    let sum = 0;
+    while (Date.now() < workerData.end) {
+        while (Atomics.compareExchange(lock, 0, 0, 1) !== 0) Atomics.wait(lock, 0, 1, 10);
+        for (let i = 0; i < 100000; i++) sum += Math.sqrt(i);
+        Atomics.store(lock, 0, 0);
+        Atomics.notify(lock, 0, 1);
+    }
+}
+"#;
+
+#[test]
+#[ignore = "needs root"]
+fn node() {
+    let path = "/usr/bin/node";
+    if installed(path) {
+        check_complete("node", &launch(&[path, "-e", JAVASCRIPT, "2"]));
+        let running = Running::start(Command::new(path).args(["-e", JAVASCRIPT, "20"]));
+        std::thread::sleep(Duration::from_millis(600));
+        check_complete("node (attached)", &attach(&[running.pid()], 2.0));
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn sqlite() {

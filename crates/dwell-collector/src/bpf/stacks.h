@@ -95,12 +95,15 @@ static __always_inline struct StackRecord *stack_head(struct scratch *s)
 	return (void *)&s->head[HEAD_WORDS - sizeof(struct StackRecord) / 8];
 }
 
-/* Copies the stack after the pcs, page by page as far as it can be read. */
+/* Copies the stack after the pcs, page by page as far as it can be read. Copies may have half of the ring: they are many
+ * while user space reads the tables of a large program, and what is exact shall not be lost to them. */
 static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_regs *regs)
 {
 	u64 from = regs->sp & ~7ull;
 	u32 n = 0, room;
 
+	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * config.ring_wakeup_bytes)
+		return 0;
 	at &= PCS_MASK;
 	raw_regs(&s->pcs[at], regs);
 	at += RAW_REG_WORDS;

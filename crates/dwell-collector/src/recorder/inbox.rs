@@ -55,6 +55,10 @@ impl Recorder {
             processes.all_mappings_wanted();
         }
         processes.find_missing(self.programs.unwind_maps(), modules, now)?;
+        self.publish()
+    }
+
+    fn publish(&mut self) -> Result<(), CollectError> {
         self.state
             .processes
             .publish(self.programs.unwind_maps(), &self.state.modules)
@@ -77,7 +81,7 @@ impl Recorder {
         bytes: &[u8],
         maps: &mut Peekable<impl Iterator<Item = MapEvent>>,
     ) -> Result<(), CollectError> {
-        let mut at = 0;
+        let (mut at, mut is_published) = (0, true);
         while let Some((record, next)) = next_record(bytes, at) {
             at = next;
             let Some(record) = Record::parse(record) else {
@@ -89,6 +93,12 @@ impl Recorder {
             }
             while let Some(event) = maps.next_if(|m| m.time <= record.time()) {
                 self.map(event)?;
+                is_published = false;
+            }
+            // A copied stack takes long, and there are more to come until the kernel side knows what is mapped.
+            if record.is_copied_stack() && !is_published {
+                self.publish()?;
+                is_published = true;
             }
             let born = record.may_begin_process();
             self.state.record(self.programs.unwind_maps(), record)?;

@@ -101,6 +101,7 @@ fn pushes_in_a_loop() {
             0x50, // 4: push %rax
             0xff, 0xc9, // dec %ecx
             0x75, 0xfb, // jne 4
+            0x4c, 0x8d, 0x15, 0, 0, 0, 0, // lea 0(%rip),%r10: where it is itself
             0xff, 0xd2, // call *%rdx
             0x48, 0x89, 0xec, // mov %rbp,%rsp
             0x5d, // pop %rbp
@@ -124,7 +125,7 @@ fn pushes_in_a_loop() {
         row(0, 1, KIND_SP, 0),
         row(1, 2, KIND_SP, -2),
         row(4, 2, KIND_BP, -2),
-        row(15, 1, KIND_SP, 0),
+        row(22, 1, KIND_SP, 0),
     ];
     assert_eq!(derived, expected);
 }
