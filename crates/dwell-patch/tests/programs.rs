@@ -7,7 +7,7 @@ use common::{Puppet, assert_pristine, at_entry, from_environment, percentiles, p
 use dwell_patch::plan::Place;
 use dwell_patch::process::FunctionAt;
 use dwell_patch::{Attachment, Hook, PatchError, Probe, Refusal};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use stolen::StolenMeter;
 
@@ -94,7 +94,7 @@ fn linked_with_musl() {
 #[test]
 #[ignore = "needs root"]
 fn go_is_refused() {
-    let mut child = Command::new(program("gohot")).spawn().expect("it starts");
+    let target = Running::start(&mut Command::new(program("gohot")));
     std::thread::sleep(Duration::from_millis(100));
     let probe = Probe {
         file: "/gohot".into(),
@@ -102,11 +102,9 @@ fn go_is_refused() {
         place: Place::Entry,
         hook: Hook::Count,
     };
-    let attachment = Attachment::new(child.id() as i32, &[probe]).expect("it can be looked at");
+    let attachment = Attachment::new(target.pid(), &[probe]).expect("it can be looked at");
     assert_eq!(attachment.spots()[0].refusal, Some(Refusal::Go));
     attachment.detach().expect("there is nothing to undo");
-    let _ = child.kill();
-    let _ = child.wait();
 }
 
 #[test]
@@ -149,9 +147,8 @@ fn the_first_thread_has_ended() {
         def sleep():\n    while True: time.sleep(0.001)\n\
         threading.Thread(target=sleep).start()\n\
         ctypes.CDLL(None).pthread_exit(0)";
-    let mut command = Command::new("python3");
-    let mut child = command.args(["-c", text]).spawn().expect("it starts");
-    let pid = child.id() as i32;
+    let target = Running::start(Command::new("python3").args(["-c", text]));
+    let pid = target.pid();
     let is_zombie =
         || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| s.contains(") Z "));
     within_ten_seconds("its first thread goes on", is_zombie);
@@ -162,8 +159,26 @@ fn the_first_thread_has_ended() {
         attachment.counts().expect("it runs")[0] > 100
     });
     attachment.detach().expect("it can be let go of");
-    child.kill().expect("it runs");
-    let _ = child.wait();
+}
+
+/// A program that is killed when the test ends.
+struct Running(Child);
+
+impl Running {
+    fn start(command: &mut Command) -> Running {
+        Running(command.spawn().expect("it starts"))
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.id() as i32
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 #[track_caller]

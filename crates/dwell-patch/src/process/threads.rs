@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 /// `-EINTR` and `-ERESTARTNOHAND` as a stopped system call holds them in rax.
 const EINTR: u64 = -4i64 as u64;
 const ERESTARTNOHAND: u64 = -514i64 as u64;
-/// At least this long between two looks at threads that have not stopped.
+/// Least and longest time between two looks at threads that have not stopped.
 const POLL: Duration = Duration::from_micros(20);
-/// What a thread needs of a processor to come to its stop: that long per thread between two looks, which would
-/// otherwise keep those from it that wait for this processor.
+const LONGEST_POLL: Duration = Duration::from_millis(1);
+/// What a thread needs of a processor to come to its stop: the time between is so long per thread, since looks keep those
+/// from it that wait for this processor.
 const TO_STOP: Duration = Duration::from_micros(10);
 /// How long threads are waited for before it is asked what keeps them, once no more stop; then after twice that, and
 /// so on.
@@ -166,7 +167,8 @@ impl Threads {
                     Err(tid)
                 });
             }
-            std::thread::sleep(POLL.max(TO_STOP * self.waiting.len() as u32));
+            let to_stop = TO_STOP * self.waiting.len() as u32;
+            std::thread::sleep(to_stop.clamp(POLL, LONGEST_POLL));
         }
     }
 

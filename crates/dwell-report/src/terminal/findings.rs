@@ -139,7 +139,7 @@ fn add_blind(page: &mut Page, blind: &[Blind]) {
     page.line("");
     for (option, rules) in by_option {
         let text = format!(
-            "Not looked for: {}; `dwell record {option}` would let them.",
+            "Not looked for: {}; `dwell record {option}` looks for them.",
             rules.join(", ")
         );
         page.wrapped(&text, INDENT, 2 * INDENT);

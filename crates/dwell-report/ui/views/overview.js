@@ -30,7 +30,7 @@ function findings(app) {
   const options = [...new Set(app.rec.couldNotLook.map((b) => b.option))];
   return el("section", {}, el("h2", {}, "Findings"),
     findings.length ? findings.map((finding) => card(app, finding)) : el("p", { class: "quiet" }, "Nothing found."),
-    blind.length ? el("p", { class: "quiet" }, `Not looked for: ${blind.join(", ")}; dwell record ${options.join(" ")} would let these.`) : "");
+    blind.length ? el("p", { class: "quiet" }, `Not looked for: ${blind.join(", ")}; dwell record ${options.join(" ")} looks for them.`) : "");
 }
 
 function card(app, finding) {
@@ -109,7 +109,7 @@ function trust(app) {
   const { reduced } = app.rec;
   const lines = [];
   if (losses.nothing_lost) lines.push("Nothing was lost.");
-  else for (const loss of losses.events) lines.push(`Lost: ${count(loss.lost)} ${loss.name}${loss.share === null ? "" : ` (${percent(loss.share, 1)})`}`);
+  else for (const loss of losses.events) lines.push(`Lost: ${count(loss.lost)} ${loss.name.replaceAll("_", " ")}${loss.share === null ? "" : ` (${percent(loss.share, 1)})`}`);
   lines.push(`${count(recording.samples)} stacks taken, one per ${duration(recording.period_ns)} of thread time.`);
   lines.push(closure.max_error_share === 0 ? "Every thread's states add up to its lifetime exactly." : `Every thread's states add up to its lifetime within ${percent(closure.max_error_share, 1)}.`);
   if (reduced.shorter_than_ns) lines.push(`The timeline is reduced: moments shorter than ${duration(reduced.shorter_than_ns)} are put together (${count(reduced.before)} became ${count(reduced.after)}). Sums are not.`);
