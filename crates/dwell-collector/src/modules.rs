@@ -119,7 +119,7 @@ pub struct Modules {
     vdso: Option<ModuleId>,
     cells: Cells,
     /// Bytes of compiled tables that are kept.
-    kept: usize,
+    kept_bytes: usize,
     /// Modules whose unwind information could not be read, with why.
     pub problems: Vec<String>,
 }
@@ -244,8 +244,8 @@ impl Modules {
         maps.set_table(id, &bytes)?;
         module.table = id;
         module.text_start = table.text_start;
-        if self.kept + table.size() <= MOST_KEPT {
-            self.kept += table.size();
+        if self.kept_bytes + table.size() <= MOST_KEPT {
+            self.kept_bytes += table.size();
             module.kept = Some(Arc::new(table));
         }
         Ok(())

@@ -84,10 +84,11 @@ impl Locks {
             is_common: false,
         };
         let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
-        let image = module.image()?;
         // libc passes there only where it elides locks, for which the processor has to have transactions.
-        let is_never_passed =
-            |s: &Spot| !is_x86_feature_detected!("rtm") && begins_transaction(&image, s.function);
+        let is_never_passed = |s: &Spot| {
+            let begins = |image| begins_transaction(&image, s.function);
+            !is_x86_feature_detected!("rtm") && module.image().is_ok_and(begins)
+        };
         let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);
         let missed = |spot: &Spot| {
             let refusal = spot.refusal.filter(|_| !is_never_passed(spot))?;

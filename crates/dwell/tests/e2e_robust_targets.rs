@@ -520,7 +520,6 @@ print('loaded', flush=True)
 while True: bz2.compress(data)
 ";
 
-/// A recorder that is stopped meanwhile never hears of the library; it finds it all the same.
 /// How many of the stacks are complete, and of how many.
 fn complete_of(tables: &Tables, stacks: impl Iterator<Item = u32>) -> (usize, usize) {
     let (mut complete, mut all) = (0, 0);
@@ -584,6 +583,7 @@ fn a_process_whose_first_thread_has_ended() {
     );
 }
 
+/// A recorder that is stopped meanwhile never hears of the library; it finds it all the same.
 #[test]
 #[ignore = "needs root"]
 fn mappings_whose_reports_are_lost_are_found() {

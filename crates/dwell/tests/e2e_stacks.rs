@@ -26,6 +26,19 @@ fn complete_attached(name: &str, args: &[&str], seconds: f64) -> Recorded {
     recorded
 }
 
+/// A script that runs for as many seconds as its argument says, launched and attached to.
+fn complete_script(path: &str, flag: &str, script: &str) {
+    if installed(path) {
+        check_complete(path, &launch(&[path, flag, script, "2"]));
+        let running = Running::start(Command::new(path).args([flag, script, "20"]));
+        std::thread::sleep(Duration::from_millis(600));
+        check_complete(
+            &format!("{path} (attached)"),
+            &attach(&[running.pid()], 2.0),
+        );
+    }
+}
+
 /// Every stack that holds `leaf` has these names, outermost first (others may lie between); and
 /// `leaf` has at least `seconds` of the weight.
 fn check_frames(recorded: &Recorded, leaf: &str, wanted: &[&str], seconds: f64) {
@@ -392,13 +405,7 @@ threads = [threading.Thread(target=f) for f in (compute, wait)]
 #[test]
 #[ignore = "needs root"]
 fn python() {
-    let path = "/usr/bin/python3";
-    if installed(path) {
-        check_complete("python3", &launch(&[path, "-c", PYTHON, "2"]));
-        let running = Running::start(Command::new(path).args(["-c", PYTHON, "20"]));
-        std::thread::sleep(Duration::from_millis(300));
-        check_complete("python3 (attached)", &attach(&[running.pid()], 2.0));
-    }
+    complete_script("/usr/bin/python3", "-c", PYTHON);
 }
 
 const PERL: &str = r#"
@@ -416,13 +423,7 @@ while (time < $end) {
 #[test]
 #[ignore = "needs root"]
 fn perl() {
-    let path = "/usr/bin/perl";
-    if installed(path) {
-        check_complete("perl", &launch(&[path, "-e", PERL, "2"]));
-        let running = Running::start(Command::new(path).args(["-e", PERL, "20"]));
-        std::thread::sleep(Duration::from_millis(300));
-        check_complete("perl (attached)", &attach(&[running.pid()], 2.0));
-    }
+    complete_script("/usr/bin/perl", "-e", PERL);
 }
 
 /// Compiled while it runs, by frame pointer; V8's own code between it and C++ has no call frame information.
@@ -450,13 +451,7 @@ if (isMainThread) {
 #[test]
 #[ignore = "needs root"]
 fn node() {
-    let path = "/usr/bin/node";
-    if installed(path) {
-        check_complete("node", &launch(&[path, "-e", JAVASCRIPT, "2"]));
-        let running = Running::start(Command::new(path).args(["-e", JAVASCRIPT, "20"]));
-        std::thread::sleep(Duration::from_millis(600));
-        check_complete("node (attached)", &attach(&[running.pid()], 2.0));
-    }
+    complete_script("/usr/bin/node", "-e", JAVASCRIPT);
 }
 
 #[test]

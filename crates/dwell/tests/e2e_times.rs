@@ -363,7 +363,7 @@ fn ms(ns: u64) -> f64 {
 }
 
 /// Blocked time of every site against the program's log.
-fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
+fn check_sites(view: &View<'_>, truth: &Truth, stalled: u64, wrong: &mut Wrong) {
     let per_stay = truth.unaccounted_per_stay();
     let (mut right, mut total, mut misjudged) = (0, 0, Vec::new());
     let (mut worst, mut checked) = (0.0f64, 0);
@@ -376,9 +376,10 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             sites.last()
         };
         // What the host took of its processor, and the machine's stalls put on its clocks as sleep;
-        // `check_run` says how much that may be.
+        // `check_run` says how much the latter may be.
         let row = view.row(position);
-        let stalled = row.stolen_ns + row.running_ns.saturating_sub(thread.schedstat_run_ns);
+        let taken = row.stolen_ns.min(stalled);
+        let taken = taken + row.running_ns.saturating_sub(thread.schedstat_run_ns);
         // Asleep in the loop at no site: a page fault after a fork, for example. One in the midst of
         // reading the clocks is part of a site to them.
         let stray = view.times(position, |stack| {
@@ -411,17 +412,17 @@ fn check_sites(view: &View<'_>, truth: &Truth, wrong: &mut Wrong) {
             let tolerance = (expected as f64 * 0.01).max(MS as f64) + limit;
             let mut off = blocked as f64 - site.blocked_ns as f64;
             if off < 0.0 {
-                off = (off + (stalled + stray.blocked()) as f64).min(0.0);
+                off = (off + (taken + stray.blocked()) as f64).min(0.0);
             }
             worst = worst.max(off.abs() / tolerance);
             checked += 1;
             if off.abs() > tolerance {
                 let text = format!(
-                    "blocked {} ms, {} ms by its own log ({} waits; stalled {} ms; tolerance {:.2} ms)",
+                    "blocked {} ms, {} ms by its own log ({} waits; taken {} ms; tolerance {:.2} ms)",
                     ms(blocked),
                     ms(expected),
                     site.waits,
-                    ms(stalled),
+                    ms(taken),
                     tolerance / 1e6
                 );
                 wrong.insert(format!("{}: {}", thread.name, site.function), text);
@@ -462,7 +463,7 @@ fn measure(scratch: &Scratch, name: &str, args: &[&str]) -> Wrong {
     check_life(&view, &truth);
     let mut wrong = Wrong::new();
     check_run(&view, &truth, stalled, &mut wrong);
-    check_sites(&view, &truth, &mut wrong);
+    check_sites(&view, &truth, stalled, &mut wrong);
     wrong
 }
 

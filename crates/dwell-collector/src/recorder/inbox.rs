@@ -104,6 +104,7 @@ impl Recorder {
             self.state.record(self.programs.unwind_maps(), record)?;
             for event in born.map_or_else(Vec::new, |pid| self.early_maps.of(pid)) {
                 self.map(event)?;
+                is_published = false;
             }
         }
         Ok(())

@@ -150,7 +150,7 @@ fn add_counts(page: &mut Page, counts: &LockCounts) {
     }
 }
 
-/// What the counts of a process lack.
+/// What the counts of a process lack, and what counting did to it.
 fn shortcomings(process: &CountedProcess) -> Vec<String> {
     /// What a look at the program's own waits would stumble over.
     const LONG_PAUSE_NS: u64 = 10_000_000;
