@@ -95,7 +95,7 @@ static const struct chain_link {
 	void (*wait)(long);
 	void (*wake)(long);
 } chain_links[LINKS] = {
-	{ "chain-a", "a_waits_for_b", "futex", "lock", "chain-b", a_waits_for_b, NULL },
+	{ "chain-a", "a_waits_for_b", "futex", "condition", "chain-b", a_waits_for_b, NULL },
 	{ "chain-b", "b_waits_for_c", "read", "pipe", "chain-c", b_waits_for_c, b_wakes_a },
 	{ "chain-c", "c_waits_for_d", "futex", "lock", "chain-d", c_waits_for_d, c_wakes_b },
 	{ "chain-d", "root_cause", "clock_nanosleep", "sleep", "", root_cause, d_wakes_c },

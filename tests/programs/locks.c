@@ -87,7 +87,7 @@ static void party(struct thread_truth *t) { take_turns(t, "want_gate", want_gate
 /* A worker and its boss: nobody holds anything. */
 static void worker(struct thread_truth *t)
 {
-	int wanted = truth_site(t, "want_jobs", "futex", "lock", "boss");
+	int wanted = truth_site(t, "want_jobs", "futex", "condition", "boss");
 	truth_site(t, "hold", "clock_nanosleep", "sleep", "");
 	truth_loop_begin(t);
 	for (int i = 0; i < rounds; i++)
@@ -108,7 +108,7 @@ static void boss(struct thread_truth *t)
 
 static void taker(struct thread_truth *t)
 {
-	int wanted = truth_site(t, "want_news", "futex", "lock", "giver");
+	int wanted = truth_site(t, "want_news", "futex", "condition", "giver");
 	int locked = truth_site(t, "want_news_mutex", "futex", "lock", "");
 	truth_loop_begin(t);
 	for (int i = 0; i < rounds; i++) {
@@ -138,7 +138,7 @@ static void giver(struct thread_truth *t)
 
 static void timer(struct thread_truth *t)
 {
-	int wanted = truth_site(t, "want_never", "futex", "lock", "");
+	int wanted = truth_site(t, "want_never", "futex", "condition", "");
 	truth_site(t, "hold", "clock_nanosleep", "sleep", "");
 	truth_loop_begin(t);
 	pthread_mutex_lock(&never_mutex);

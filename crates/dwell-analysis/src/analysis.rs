@@ -2,9 +2,12 @@
 use crate::groups::Groups;
 use crate::idle::Idle;
 use crate::index::Index;
+use crate::locks::sites::{self, FutexSite};
 use crate::names::{Missing, Names, StackRef};
 use crate::profile::Profile;
+use crate::state::Reason;
 use crate::summary::Summary;
+use crate::waits::Waits;
 use dwell_recording::tables::Tables;
 
 /// A recording with its joins done.
@@ -18,6 +21,12 @@ pub struct Analysis<'t> {
     pub groups: Groups,
     /// Functions and paths.
     pub names: Names,
+    /// Single waits.
+    pub waits: Waits,
+    /// What the waits on futexes are for.
+    pub(crate) futex_sites: Vec<FutexSite>,
+    /// In step with `sites`: why threads wait there.
+    pub reasons: Vec<Reason>,
     /// Weighted stacks.
     pub profile: Profile,
     /// How the window divides.
@@ -32,17 +41,24 @@ impl<'t> Analysis<'t> {
         let index = Index::of(tables);
         let groups = Groups::of(tables, &index);
         let names = Names::of(tables, &index);
-        let profile = Profile::with(tables, &index, &groups);
-        let summary = Summary::of(tables, &groups, &profile);
+        let waits = Waits::of(tables, &index);
         let mut analysis = Analysis {
             tables,
             index,
             groups,
             names,
-            profile,
-            summary,
+            waits,
+            futex_sites: Vec::new(),
+            reasons: Vec::new(),
+            profile: Profile::default(),
+            summary: Summary::default(),
             idle: Idle::default(),
         };
+        analysis.futex_sites = sites::of(&analysis);
+        analysis.reasons = sites::reasons(&analysis);
+        analysis.waits.tell_reasons(&analysis.reasons);
+        analysis.profile = Profile::of(&analysis);
+        analysis.summary = Summary::of(tables, &analysis.groups, &analysis.profile);
         analysis.idle = Idle::of(&analysis);
         analysis
     }

@@ -11,7 +11,7 @@
 use crate::analysis::Analysis;
 use crate::apportion::apportion;
 use crate::state::Reason;
-use crate::waits::{Wait, Waits};
+use crate::waits::Wait;
 use crate::wakers::{Waker, waker_of};
 use dwell_recording::rows::SliceRow;
 use rustc_hash::FxHashMap;
@@ -62,10 +62,10 @@ pub struct Chain {
 }
 
 /// The chains of all waits, the longest first.
-pub fn chains(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Chain> {
+pub fn chains(analysis: &Analysis<'_>) -> Vec<Chain> {
     let mut totals: FxHashMap<NodeId, (u64, u64)> = FxHashMap::default();
-    let mut walk = Walk::new(analysis, waits);
-    for wait in &waits.waits {
+    let mut walk = Walk::new(analysis);
+    for wait in &analysis.waits.waits {
         walk.follow(wait);
         let lengths: Vec<u64> = walk.segments.iter().map(|(_, ns)| *ns).collect();
         for ((node, _), ns) in walk
@@ -87,8 +87,8 @@ pub fn chains(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Chain> {
 }
 
 /// The chains of one wait, the longest first; they add up to its blocked time.
-pub fn chains_of(analysis: &Analysis<'_>, waits: &Waits, wait: &Wait) -> Vec<Chain> {
-    Follower::new(analysis, waits).chains_of(wait)
+pub fn chains_of(analysis: &Analysis<'_>, wait: &Wait) -> Vec<Chain> {
+    Follower::new(analysis).chains_of(wait)
 }
 
 /// The same for many waits, which is quicker where they follow each other.
@@ -96,8 +96,8 @@ pub struct Follower<'a, 't>(Walk<'a, 't>);
 
 impl<'a, 't> Follower<'a, 't> {
     /// Follows waits of a recording.
-    pub fn new(analysis: &'a Analysis<'t>, waits: &'a Waits) -> Follower<'a, 't> {
-        Follower(Walk::new(analysis, waits))
+    pub fn new(analysis: &'a Analysis<'t>) -> Follower<'a, 't> {
+        Follower(Walk::new(analysis))
     }
 
     /// See [`chains_of`].
@@ -154,7 +154,6 @@ enum Step {
 /// Follows waits; paths are shared in a tree of steps.
 struct Walk<'a, 't> {
     analysis: &'a Analysis<'t>,
-    waits: &'a Waits,
     nodes: Vec<(Option<NodeId>, Step)>,
     ids: FxHashMap<(Option<NodeId>, Step), NodeId>,
     strangers: FxHashMap<(NodeId, &'a str, Option<u32>), NodeId>,
@@ -167,10 +166,9 @@ struct Walk<'a, 't> {
 }
 
 impl<'a, 't> Walk<'a, 't> {
-    fn new(analysis: &'a Analysis<'t>, waits: &'a Waits) -> Walk<'a, 't> {
+    fn new(analysis: &'a Analysis<'t>) -> Walk<'a, 't> {
         Walk {
             analysis,
-            waits,
             nodes: Vec::new(),
             ids: FxHashMap::default(),
             strangers: FxHashMap::default(),
@@ -182,7 +180,7 @@ impl<'a, 't> Walk<'a, 't> {
 
     fn follow(&mut self, wait: &Wait) {
         self.segments.clear();
-        let share = wait.blocked_ns() as f64 / self.waits.kept_ns.max(1) as f64;
+        let share = wait.blocked_ns() as f64 / self.analysis.waits.kept_ns.max(1) as f64;
         self.limit = LEAST_SEGMENTS + (share * SHARED_SEGMENTS as f64) as usize;
         self.slept(None, wait, wait.start_ns, wait.woken_ns, 0);
         self.segments.sort_unstable();
@@ -221,7 +219,7 @@ impl<'a, 't> Walk<'a, 't> {
     /// Divides what `thread` did over [from, to], back from the instant at which it woke somebody.
     fn acted(&mut self, path: NodeId, thread: usize, from: u64, mut to: u64, hops: usize) {
         let label = self.analysis.groups.label_of_thread(thread);
-        let waits = self.waits.of_thread(thread);
+        let waits = self.analysis.waits.of_thread(thread);
         let mut next = partition_near(waits, self.near[thread] as usize, |w| w.woken_ns <= to);
         self.near[thread] = next as u32;
         while to > from && next > 0 {

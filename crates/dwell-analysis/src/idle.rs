@@ -5,17 +5,15 @@
 //!
 //! - `poll`, `sleep`,
 //! - `socket` in `accept` or `accept4`,
-//! - `lock` below a function that waits for a condition (`pthread_cond_wait`, `sem_wait`, `park` …);
-//!   time at a lock without such a name may be contention and is never idle,
+//! - `condition`; time at a futex that may be a lock is never idle,
 //!
 //! and when either it has several threads, or nothing but timers, interrupts and threads that are
-//! not in the recording woke it. A group with the first thread of its process (the program itself
+//! not in the recording woke it, but for what woke a thread to end it. A group with the first thread of its process (the program itself
 //! rather than a pool) is idle only if other processes are in the recording and its process ran for
 //! less than [`QUIET_SHARE`] of all running time.
 //!
 //! Only the waits that made it idle are folded, the rest of the group's time stays as it is.
 use crate::analysis::Analysis;
-use crate::names::{Names, PathId};
 use crate::profile::Entry;
 use crate::state::Reason;
 
@@ -25,23 +23,8 @@ pub const IDLE_SHARE: f64 = 0.9;
 /// Below this share of the recording's running time a whole process counts as a bystander.
 pub const QUIET_SHARE: f64 = 0.01;
 
-/// Functions that wait until somebody has work, rather than until a lock is free.
-const CONDITION_WAITS: [&str; 14] = [
-    "cond_wait",
-    "cond_timedwait",
-    "cond_clockwait",
-    "sem_wait",
-    "sem_timedwait",
-    "sem_clockwait",
-    "condition_variable",
-    "Condvar",
-    "park",
-    "Park",
-    "notesleep",
-    "notetsleep",
-    "WaitOnAddress",
-    "wait_for_work",
-];
+/// A thread that is woken so shortly before its death (ns) was woken to die.
+const LAST_NS: u64 = 10_000_000;
 
 /// An idle group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,35 +94,16 @@ impl Idle {
 
 /// For every entry of the profile: the reason, when it means waiting for work.
 fn waits_for_work(analysis: &Analysis<'_>) -> Vec<Option<Reason>> {
-    let condition = condition_paths(&analysis.names);
     let wait = |entry: &Entry| {
         let reason = entry.state.reason()?;
         let waits = match reason {
-            Reason::Poll | Reason::Sleep => true,
+            Reason::Condition | Reason::Poll | Reason::Sleep => true,
             Reason::Socket => analysis.profile.syscall(entry).starts_with("accept"),
-            Reason::Lock => condition[analysis.names.path_of(entry.stack) as usize],
             _ => false,
         };
         waits.then_some(reason)
     };
     analysis.profile.entries.iter().map(wait).collect()
-}
-
-/// By path: true when a function on it waits for a condition.
-fn condition_paths(names: &Names) -> Vec<bool> {
-    let waits: Vec<bool> = names
-        .functions
-        .iter()
-        .map(|f| CONDITION_WAITS.iter().any(|part| f.name.contains(part)))
-        .collect();
-    (0..names.path_count())
-        .map(|path| {
-            names
-                .path(path as PathId)
-                .iter()
-                .any(|f| waits[*f as usize])
-        })
-        .collect()
 }
 
 fn pools(analysis: &Analysis<'_>, waited: &[[u64; Reason::ALL.len()]]) -> Vec<Pool> {
@@ -172,9 +136,13 @@ fn groups_woken_from_within(analysis: &Analysis<'_>) -> Vec<bool> {
     let mut woken = vec![false; analysis.groups.groups.len()];
     for slice in &analysis.tables.slices {
         let waker = slice.waker_thread.and_then(|id| analysis.index.thread(id));
-        if let (Some(thread), Some(_)) = (analysis.index.thread(slice.thread), waker) {
-            woken[analysis.groups.of_thread(thread)] = true;
-        }
+        let (Some(thread), Some(_)) = (analysis.index.thread(slice.thread), waker) else {
+            continue;
+        };
+        let row = &analysis.tables.threads[thread];
+        let woken_ns = slice.start_ns.saturating_add(slice.blocked_ns);
+        let to_die = row.ended && row.until_ns.saturating_sub(woken_ns) < LAST_NS;
+        woken[analysis.groups.of_thread(thread)] |= !to_die;
     }
     woken
 }

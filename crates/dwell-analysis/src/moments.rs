@@ -133,7 +133,7 @@ impl Recorded {
                 continue;
             };
             let woken_ns = slice.start_ns.saturating_add(slice.blocked_ns);
-            let blocked = State::Blocked(crate::waits::site_reason(&tables.sites[site].reason));
+            let blocked = State::Blocked(analysis.reasons[site]);
             let parts = [
                 (blocked, slice.start_ns, woken_ns),
                 (
@@ -175,9 +175,8 @@ impl Recorded {
             let weight = sample.weight_ns.max(1);
             match sample.site.and_then(|site| analysis.index.site(site)) {
                 Some(site) => {
-                    let site = &tables.sites[site];
-                    let syscall = budget.syscall(&site.syscall);
-                    let blocked = State::Blocked(crate::waits::site_reason(&site.reason));
+                    let syscall = budget.syscall(&tables.sites[site].syscall);
+                    let blocked = State::Blocked(analysis.reasons[site]);
                     sightings.add(blocked, syscall, stack, sample.time_ns, weight);
                     sightings.add(State::Runnable, syscall, stack, sample.time_ns, weight);
                 }

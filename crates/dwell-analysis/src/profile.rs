@@ -1,6 +1,6 @@
 //! Weighted stacks: where exact thread time went.
 //!
-//! Samples say *where* time went, exact sums say *how much*. [`Profile::build`] joins them so that
+//! Samples say *where* time went, exact sums say *how much*. [`Profile::of`] joins them so that
 //! for every thread and every state the weights add up to the exact sum (closure):
 //!
 //! - **Waits.** Each site has exact blocked and runnable sums. Its samples share them in proportion
@@ -23,10 +23,11 @@ mod running;
 mod switching;
 mod waits;
 
+use crate::analysis::Analysis;
 use crate::groups::Groups;
 use crate::index::Index;
 use crate::names::{Missing, StackRef};
-use crate::state::{State, Times};
+use crate::state::{Reason, State, Times};
 use dwell_recording::tables::Tables;
 use rustc_hash::FxHashMap;
 
@@ -69,15 +70,9 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Joins samples and exact sums.
-    pub fn build(tables: &Tables) -> Profile {
-        let index = Index::of(tables);
-        Profile::with(tables, &index, &Groups::of(tables, &index))
-    }
-
-    /// The same, with what was computed before.
-    pub fn with(tables: &Tables, index: &Index, groups: &Groups) -> Profile {
-        let mut builder = Builder::new(tables, index, groups);
+    /// Joins samples and exact sums, for which it needs of the analysis everything above it.
+    pub(crate) fn of(analysis: &Analysis<'_>) -> Profile {
+        let mut builder = Builder::new(analysis);
         waits::add(&mut builder);
         running::add(&mut builder);
         builder.add_without_stack();
@@ -115,6 +110,8 @@ struct Builder<'t> {
     tables: &'t Tables,
     index: &'t Index,
     groups: &'t Groups,
+    /// By position in `sites`.
+    reasons: &'t [Reason],
     /// Those of the same key are put together at the end; true: its waits are counted at another key, so what is
     /// counted here does not tell the mean.
     entries: Vec<(Entry, bool)>,
@@ -126,11 +123,19 @@ struct Builder<'t> {
 }
 
 impl<'t> Builder<'t> {
-    fn new(tables: &'t Tables, index: &'t Index, groups: &'t Groups) -> Builder<'t> {
+    fn new(analysis: &'t Analysis<'t>) -> Builder<'t> {
+        let Analysis {
+            tables,
+            index,
+            groups,
+            reasons,
+            ..
+        } = analysis;
         Builder {
             tables,
             index,
             groups,
+            reasons,
             entries: Vec::new(),
             syscalls: vec![String::new()],
             syscall_ids: [("", 0)].into_iter().collect(),

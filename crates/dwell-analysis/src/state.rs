@@ -4,8 +4,11 @@ use dwell_recording::rows::{reason, state};
 /// Why a thread is blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Reason {
-    /// A futex or another lock.
+    /// A futex or another lock: somebody else has what is wanted, as far as is known.
     Lock,
+    /// A futex on which a thread waits for news (a condition variable, a semaphore, a thread's end), not for a lock.
+    /// Recordings call that `lock`; what the wait is for tells [`crate::locks`].
+    Condition,
     /// Storage.
     Io,
     /// A socket.
@@ -30,8 +33,9 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order answers show them.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 12] = [
         Reason::Lock,
+        Reason::Condition,
         Reason::Io,
         Reason::Socket,
         Reason::Pipe,
@@ -44,10 +48,11 @@ impl Reason {
         Reason::Unknown,
     ];
 
-    /// The name used in recordings and answers.
+    /// The name used in answers, and in recordings where they have it.
     pub fn name(self) -> &'static str {
         match self {
             Reason::Lock => reason::LOCK,
+            Reason::Condition => "condition",
             Reason::Io => reason::IO,
             Reason::Socket => reason::SOCKET,
             Reason::Pipe => reason::PIPE,
@@ -89,7 +94,7 @@ pub enum State {
 
 impl State {
     /// How many states there are.
-    pub const COUNT: usize = 16;
+    pub const COUNT: usize = 17;
 
     /// Every state, in the order answers show them.
     pub fn all() -> impl Iterator<Item = State> {

@@ -61,7 +61,7 @@ pub struct Waits {
 
 impl Waits {
     /// Weighs every kept wait.
-    pub fn of(tables: &Tables, index: &Index) -> Waits {
+    pub(crate) fn of(tables: &Tables, index: &Index) -> Waits {
         let mut waits = kept_waits(tables, index);
         weigh(&mut waits, tables, index);
         waits.sort_unstable_by_key(|w| w.site);
@@ -91,6 +91,13 @@ impl Waits {
             thread_start,
             blocked_ns,
             covered_ns,
+        }
+    }
+
+    /// Waits as what they were found to be: `reasons` are in step with `sites`.
+    pub(crate) fn tell_reasons(&mut self, reasons: &[Reason]) {
+        for wait in &mut self.waits {
+            wait.reason = reasons[wait.site as usize];
         }
     }
 

@@ -2,7 +2,7 @@
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
 use crate::state::{Reason, State};
-use crate::waits::{Wait, Waits};
+use crate::waits::Wait;
 use dwell_recording::rows::SliceRow;
 use rustc_hash::FxHashMap;
 
@@ -53,9 +53,9 @@ pub struct Woken {
 }
 
 /// Totals per (waiter, reason, waker), the longest first.
-pub fn totals(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Woken> {
+pub fn totals(analysis: &Analysis<'_>) -> Vec<Woken> {
     let mut totals: FxHashMap<(usize, Reason, WakerKey<'_>), Total> = FxHashMap::default();
-    for wait in &waits.waits {
+    for wait in &analysis.waits.waits {
         let slice = &analysis.tables.slices[wait.slice as usize];
         let waiter = analysis.groups.label_of_thread(wait.thread as usize);
         let key = (waiter, wait.reason, waker_key(analysis, slice));
@@ -132,7 +132,7 @@ pub fn waker_path(analysis: &Analysis<'_>, slice: &SliceRow) -> Option<PathId> {
 }
 
 /// The longest single waits, those of idle pools left out: waiting for work is what they are for.
-pub fn longest<'w>(analysis: &Analysis<'_>, waits: &'w Waits, limit: usize) -> Vec<&'w Wait> {
+pub fn longest<'a>(analysis: &'a Analysis<'_>, limit: usize) -> Vec<&'a Wait> {
     let mut idle = vec![None; analysis.groups.groups.len()];
     for pool in &analysis.idle.pools {
         idle[pool.group] = Some(State::Blocked(pool.reason));
@@ -141,7 +141,7 @@ pub fn longest<'w>(analysis: &Analysis<'_>, waits: &'w Waits, limit: usize) -> V
         let group = analysis.groups.of_thread(wait.thread as usize);
         idle[group] != Some(State::Blocked(wait.reason))
     };
-    let mut longest: Vec<&Wait> = waits.waits.iter().filter(wanted).collect();
+    let mut longest: Vec<&Wait> = analysis.waits.waits.iter().filter(wanted).collect();
     let key = |w: &&Wait| (std::cmp::Reverse(w.blocked_ns()), w.slice);
     if longest.len() > limit {
         longest.select_nth_unstable_by_key(limit, key);

@@ -2,7 +2,7 @@
 use dwell_analysis::hottest::{functions, stacks};
 use dwell_analysis::losses::Losses;
 use dwell_analysis::names::Missing;
-use dwell_analysis::testing::{MS, Scale, drawn, fixture};
+use dwell_analysis::testing::{MS, Scale, TablesBuilder, drawn, fixture};
 use dwell_analysis::{Analysis, Reason, State};
 
 #[test]
@@ -80,8 +80,31 @@ fn a_pool_on_a_condition_is_idle_and_contention_is_not() {
         (idle.pools[0].threads, idle.pools[0].waited_ns),
         (2, 2000 * MS)
     );
-    assert_eq!(idle.pools[0].reason, Reason::Lock);
+    assert_eq!(idle.pools[0].reason, Reason::Condition);
     assert_eq!(idle.folded.iter().filter(|f| **f).count(), 2);
+}
+
+/// A lone helper that a thread of the recording woke, so long before its death.
+fn idle_pools_of_a_helper_woken(before_its_death_ns: u64) -> usize {
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    let main = builder.thread(process, "main");
+    builder.ran(main, 1000 * MS);
+    let helper = builder.thread(process, "helper");
+    let site = builder.site(helper, "lock", "futex", "");
+    let stack = builder.stack(&["start_thread", "pthread_cond_wait"]);
+    builder.waited(site, 1000 * MS, 0, 1);
+    builder.sample(helper, "blocked", stack, Some(site), 1000 * MS);
+    builder.kept(site, 1000 * MS, Some(stack), Some(main));
+    builder.ran(helper, before_its_death_ns);
+    builder.tables.threads[helper as usize].ended = true;
+    Analysis::of(&builder.tables).idle.pools.len()
+}
+
+#[test]
+fn a_helper_is_idle_that_was_woken_only_to_end() {
+    assert_eq!(idle_pools_of_a_helper_woken(MS), 1);
+    assert_eq!(idle_pools_of_a_helper_woken(50 * MS), 0);
 }
 
 #[test]

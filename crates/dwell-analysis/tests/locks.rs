@@ -1,16 +1,15 @@
 //! What futex waits are, and who is charged for them.
-use dwell_analysis::Analysis;
 use dwell_analysis::locks::{Identity, Locks, Use, total};
 use dwell_analysis::testing::{MS, TablesBuilder};
-use dwell_analysis::waits::Waits;
+use dwell_analysis::{Analysis, Reason, State};
+
 use dwell_analysis::wakers::Waker;
 use dwell_recording::rows::{LockRow, lock_kind};
 use dwell_recording::tables::Tables;
 
 fn locks_of(tables: &Tables) -> Locks {
     let analysis = Analysis::of(tables);
-    let waits = Waits::of(tables, &analysis.index);
-    Locks::of(&analysis, &waits)
+    Locks::of(&analysis)
 }
 
 /// One wait at a stack: its runtime, kind, use and caller.
@@ -26,9 +25,17 @@ fn classified(stack: &str, operation: &str, timed: bool) -> (String, String, Use
     builder.sample(thread, "blocked", stack, Some(site), 5 * MS);
     builder.kept(site, 5 * MS, Some(stack), None);
     let analysis = Analysis::of(&builder.tables);
-    let locks = Locks::of(&analysis, &Waits::of(&builder.tables, &analysis.index));
+    let locks = Locks::of(&analysis);
     assert_eq!(locks.locks.len(), 1);
     let lock = &locks.locks[0];
+    // How the window divides says the same.
+    let reason = match lock.used {
+        Use::Lock | Use::Unknown => Reason::Lock,
+        Use::Idle | Use::Timed => Reason::Condition,
+    };
+    let times = analysis.summary.total.times;
+    assert_eq!(times.get(State::Blocked(reason)), 5 * MS, "{frames:?}");
+    assert_eq!(analysis.waits.waits[0].reason, reason);
     let caller = lock.caller.map(|f| analysis.names.function(f).name.clone());
     (
         lock.runtime.to_owned(),

@@ -1,6 +1,6 @@
 //! Stacks taken by the documented rule and weighed by d/π(d) estimate every place's time without bias,
 //! whatever the mix of short and long waits.
-use dwell_analysis::Profile;
+use dwell_analysis::Analysis;
 use dwell_analysis::names::StackRef;
 use dwell_analysis::testing::{Rng, Stay, TablesBuilder, renewal_samples};
 
@@ -157,7 +157,7 @@ fn divided(stays: &[Stay], rng: &mut Rng) -> ([u64; 2], [u64; 2]) {
         );
     }
     let mut estimate = [0; 2];
-    for entry in Profile::build(&builder.tables).entries {
+    for entry in Analysis::of(&builder.tables).profile.entries {
         if let StackRef::Taken(stack) = entry.stack {
             estimate[stack as usize] += entry.weight_ns;
         }

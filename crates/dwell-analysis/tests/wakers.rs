@@ -1,7 +1,7 @@
 //! Who ended the waits, and what they were really waiting for.
 use dwell_analysis::chains::{Chain, Root, chains, chains_of};
 use dwell_analysis::testing::{MS, Scale, drawn_waits, fixture};
-use dwell_analysis::waits::Waits;
+
 use dwell_analysis::wakers::{Waker, longest, totals};
 use dwell_analysis::{Analysis, Reason};
 use dwell_recording::tables::Tables;
@@ -36,8 +36,7 @@ fn line(analysis: &Analysis<'_>, chain: &Chain) -> String {
 
 fn all_chains(tables: &Tables) -> Vec<String> {
     let analysis = Analysis::of(tables);
-    let waits = Waits::of(tables, &analysis.index);
-    chains(&analysis, &waits)
+    chains(&analysis)
         .iter()
         .map(|chain| line(&analysis, chain))
         .collect()
@@ -45,14 +44,13 @@ fn all_chains(tables: &Tables) -> Vec<String> {
 
 fn first_wait_of(tables: &Tables, thread: &str) -> Vec<String> {
     let analysis = Analysis::of(tables);
-    let waits = Waits::of(tables, &analysis.index);
     let thread = tables
         .threads
         .iter()
         .position(|t| t.name == thread)
         .unwrap();
-    let wait = waits.of_thread(thread)[0];
-    chains_of(&analysis, &waits, &wait)
+    let wait = analysis.waits.of_thread(thread)[0];
+    chains_of(&analysis, &wait)
         .iter()
         .map(|chain| line(&analysis, chain))
         .collect()
@@ -156,8 +154,7 @@ fn threads_that_wake_each_other_do_not_loop() {
     }
     let tables = drawn_waits(&text);
     let analysis = Analysis::of(&tables);
-    let waits = Waits::of(&tables, &analysis.index);
-    let charged: u64 = chains(&analysis, &waits).iter().map(|c| c.charged_ns).sum();
+    let charged: u64 = chains(&analysis).iter().map(|c| c.charged_ns).sum();
     assert_eq!(charged, 800 * MS);
 }
 
@@ -174,14 +171,13 @@ fn chains_and_wakers_divide_the_covered_time_completely() {
 
 fn divides_completely(tables: &Tables) {
     let analysis = Analysis::of(tables);
-    let waits = Waits::of(tables, &analysis.index);
-    assert!(waits.covered_ns > waits.blocked_ns * 9 / 10);
-    let chained: u64 = chains(&analysis, &waits).iter().map(|c| c.charged_ns).sum();
-    assert_eq!(chained, waits.covered_ns);
-    let woken: u64 = totals(&analysis, &waits).iter().map(|w| w.charged_ns).sum();
-    assert_eq!(woken, waits.covered_ns);
-    for wait in longest(&analysis, &waits, 20) {
-        let own: u64 = chains_of(&analysis, &waits, wait)
+    assert!(analysis.waits.covered_ns > analysis.waits.blocked_ns * 9 / 10);
+    let chained: u64 = chains(&analysis).iter().map(|c| c.charged_ns).sum();
+    assert_eq!(chained, analysis.waits.covered_ns);
+    let woken: u64 = totals(&analysis).iter().map(|w| w.charged_ns).sum();
+    assert_eq!(woken, analysis.waits.covered_ns);
+    for wait in longest(&analysis, 20) {
+        let own: u64 = chains_of(&analysis, wait)
             .iter()
             .map(|c| c.charged_ns)
             .sum();
@@ -197,8 +193,7 @@ fn wakers_are_named_with_their_stack() {
          main lock futex 80..85 by [irq]",
     );
     let analysis = Analysis::of(&tables);
-    let waits = Waits::of(&tables, &analysis.index);
-    let woken = totals(&analysis, &waits);
+    let woken = totals(&analysis);
     assert_eq!(woken.len(), 2);
     assert_eq!(waker_name(&analysis, &woken[0].waker), "holder");
     assert_eq!(
@@ -222,8 +217,7 @@ fn the_longest_waits_come_first_and_no_more_than_wanted() {
          main io     read  180..200 by [irq]",
     );
     let analysis = Analysis::of(&tables);
-    let waits = Waits::of(&tables, &analysis.index);
-    let lengths: Vec<u64> = longest(&analysis, &waits, 2)
+    let lengths: Vec<u64> = longest(&analysis, 2)
         .iter()
         .map(|w| w.blocked_ns() / MS)
         .collect();
@@ -250,11 +244,10 @@ fn sampled_short_waits_stand_for_those_not_kept() {
     tables.site_times[0].blocked_ns = 99 * MS;
     tables.threads[0].blocked_ns = 100 * MS;
     let analysis = Analysis::of(&tables);
-    let waits = Waits::of(&tables, &analysis.index);
-    let charged: Vec<u64> = totals(&analysis, &waits)
+    let charged: Vec<u64> = totals(&analysis)
         .iter()
         .map(|w| w.charged_ns / MS)
         .collect();
     assert_eq!(charged, [80, 20]);
-    assert_eq!(totals(&analysis, &waits)[0].reason, Reason::Lock);
+    assert_eq!(totals(&analysis)[0].reason, Reason::Lock);
 }

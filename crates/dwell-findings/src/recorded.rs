@@ -6,7 +6,6 @@ use dwell_analysis::locks::contention::{Contention, contention, most_waited};
 use dwell_analysis::locks::{Lock, Locks, Use};
 use dwell_analysis::memory::{self, Ledger, Sums};
 use dwell_analysis::names::{FunctionId, PathId};
-use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, Reason};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -15,8 +14,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Recorded<'a, 't> {
     /// Times and stacks.
     pub analysis: &'a Analysis<'t>,
-    /// Single waits.
-    pub waits: Waits,
     /// Locks that threads waited for, the longest first.
     pub locks: Vec<LockUse>,
     /// The ledger of memory; none unless it was recorded.
@@ -51,20 +48,18 @@ impl LockUse {
 impl<'a, 't> Recorded<'a, 't> {
     /// Joins it all.
     pub fn of(analysis: &'a Analysis<'t>) -> Recorded<'a, 't> {
-        let waits = Waits::of(analysis.tables, &analysis.index);
-        let locks = Locks::of(analysis, &waits);
-        let mut follower = Follower::new(analysis, &waits);
+        let locks = Locks::of(analysis);
+        let mut follower = Follower::new(analysis);
         let locks = locks
             .of_use(Use::Lock)
-            .map(|l| lock_use(analysis, &waits, &mut follower, l));
+            .map(|l| lock_use(analysis, &mut follower, l));
         let locks: Vec<LockUse> = locks.collect();
         let ledger = memory::ledger(analysis);
         let memory = ledger.iter().flat_map(|l| MemoryUse::of(analysis, l));
         let memory = memory.collect();
-        let contended = contention(analysis, &waits, &most_waited(analysis));
+        let contended = contention(analysis, &most_waited(analysis));
         Recorded {
             analysis,
-            waits,
             locks,
             ledger,
             memory,
@@ -169,19 +164,15 @@ impl<'a, 't> Recorded<'a, 't> {
 }
 
 /// Follows a lock's waits to what their owners did meanwhile.
-fn lock_use(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    follower: &mut Follower<'_, '_>,
-    lock: &Lock,
-) -> LockUse {
+fn lock_use(analysis: &Analysis<'_>, follower: &mut Follower<'_, '_>, lock: &Lock) -> LockUse {
     let sites: FxHashSet<usize> = lock.sites.iter().copied().collect();
     let rows = lock.sites.iter().map(|s| &analysis.tables.sites[*s]);
     let mut threads: FxHashSet<usize> = rows
         .filter_map(|row| analysis.index.thread(row.thread))
         .collect();
     let mut owner_asleep: FxHashMap<(usize, Reason), u64> = FxHashMap::default();
-    for wait in waits
+    for wait in analysis
+        .waits
         .waits
         .iter()
         .filter(|w| sites.contains(&(w.site as usize)))
@@ -190,9 +181,12 @@ fn lock_use(
         threads.extend(slice.waker_thread.and_then(|id| analysis.index.thread(id)));
         let scale = wait.charged_ns as f64 / wait.blocked_ns().max(1) as f64;
         for chain in follower.chains_of(wait) {
-            // An owner that waited for the lock itself meanwhile had it from another one.
+            // An owner that waited for the lock itself meanwhile had it from another one; who waits
+            // for a condition has as a rule given it back.
             let mut owners = chain.links.iter().skip(1);
-            if let Some(owner) = owners.find(|l| l.reason != Reason::Lock) {
+            if let Some(owner) =
+                owners.find(|l| !matches!(l.reason, Reason::Lock | Reason::Condition))
+            {
                 let ns = owner_asleep.entry((owner.label, owner.reason)).or_default();
                 *ns = ns.saturating_add((chain.charged_ns as f64 * scale) as u64);
             }

@@ -23,6 +23,7 @@ pub fn rgb(state: State) -> Rgb {
 fn blocked_rgb(reason: Reason) -> Rgb {
     match reason {
         Reason::Lock => [0x72, 0x4d, 0xbd],
+        Reason::Condition => [0x78, 0x78, 0xf0],
         Reason::Io => [0x00, 0x6d, 0x9f],
         Reason::Socket => [0x4b, 0xae, 0xfb],
         Reason::Pipe => [0x19, 0xa8, 0x6f],
@@ -44,6 +45,7 @@ pub fn ansi(state: State) -> anstyle::Ansi256Color {
         State::Runnable => 220,
         State::Blocked(reason) => match reason {
             Reason::Lock => 133,
+            Reason::Condition => 105,
             Reason::Io => 32,
             Reason::Socket => 74,
             Reason::Pipe => 36,

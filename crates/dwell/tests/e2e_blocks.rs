@@ -8,7 +8,6 @@ mod puppets;
 use common::*;
 use dwell_analysis::Analysis;
 use dwell_analysis::locks::contention::{contention, most_waited};
-use dwell_analysis::waits::Waits;
 use dwell_recording::Tables;
 use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
 use dwell_report::answer::{ContendedLock, Frame, LockAnswer};
@@ -440,8 +439,7 @@ fn spinning_of(program: &str) {
     assert_eq!(lock.wait.sum_ns, waited);
     // Where they spun, though they never slept: of hundreds of ms some samples come. An answer names the longest.
     let analysis = Analysis::of(tables);
-    let waits = Waits::of(tables, &analysis.index);
-    let all = contention(&analysis, &waits, &most_waited(&analysis));
+    let all = contention(&analysis, &most_waited(&analysis));
     let mut spinners = all.iter().map(|c| &c.spinners);
     let spinners = spinners.find(|s| !s.is_empty()).expect("a spin lock");
     let told: u64 = spinners.iter().map(|w| w.waited_ns).sum();

@@ -3,7 +3,7 @@ mod common;
 
 use common::*;
 use dwell_analysis::chains::{self, Root};
-use dwell_analysis::waits::{Wait, Waits};
+use dwell_analysis::waits::Wait;
 use dwell_analysis::wakers::Waker;
 use dwell_recording::rows::SliceRow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,7 @@ fn functions_of_sites<'a>(
 
 /// The kept waits of a thread at a function, with their rows.
 fn waits_at<'v>(
-    view: &View<'v>,
-    waits: &'v Waits,
+    view: &'v View<'v>,
     thread: &ThreadTruth,
     site: &SiteTruth,
 ) -> Vec<(&'v Wait, &'v SliceRow)> {
@@ -53,14 +52,16 @@ fn waits_at<'v>(
             .get(&slice.site)
             .is_some_and(|f| f.len() == 1 && f.contains(function)),
     };
-    let rows = waits
+    let rows = view
+        .analysis
+        .waits
         .of_thread(position)
         .iter()
         .map(|w| (w, &view.tables().slices[w.slice as usize]));
     // On its way to or from a wait a thread may wait for a page: that has wakers of its own.
     let is_meant = |slice: &SliceRow| {
         let position = view.analysis.index.site(slice.site);
-        position.is_some_and(|at| view.tables().sites[at].reason == site.reason)
+        position.is_some_and(|at| view.analysis.reasons[at].name() == site.reason)
     };
     rows.filter(|(_, slice)| of_function(slice) && is_meant(slice))
         .collect()
@@ -99,7 +100,7 @@ fn check_wakers(args: &[&str]) {
     let recorded = launch(&scratch, &[], "waits", &own);
     let truth = Truth::read(&json);
     let view = View::of(&recorded.tables);
-    let waits = Waits::of(&recorded.tables, &view.analysis.index);
+    let waits = &view.analysis.waits;
     let covered = waits.covered_ns as f64 / waits.blocked_ns as f64;
     println!(
         "waits {args:?}: kept waits cover sites with {:.3} % of the blocked time",
@@ -114,7 +115,7 @@ fn check_wakers(args: &[&str]) {
             if site.blocked_ns < 50 * MS as i64 {
                 continue;
             }
-            let mut found = waits_at(&view, &waits, thread, site);
+            let mut found = waits_at(&view, thread, site);
             let label = format!("{}: {}", thread.name, site.function);
             assert!(!found.is_empty(), "{label}: no wait was kept");
             let named = share(&found, |s| !s.waker_name.is_empty());
@@ -270,10 +271,9 @@ fn chains_of_three_hops_are_followed_to_the_root() {
     let truth = Truth::read(&json);
     let view = View::of(&recorded.tables);
     assert_closed(&view);
-    let waits = Waits::of(&recorded.tables, &view.analysis.index);
     let labels = &view.analysis.groups.labels;
     let names = ["chain-a", "chain-b", "chain-c", "chain-d"];
-    let reasons = ["lock", "pipe", "lock", "sleep"];
+    let reasons = ["condition", "pipe", "lock", "sleep"];
     let root_ns = truth.threads[3].sites[0].blocked_ns as u64;
     let stolen = recorded.stolen_ns;
     for first in 0..3 {
@@ -283,7 +283,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
             .find(|t| t.name == names[first])
             .expect("a link");
         let site = &thread.sites[0];
-        let found = waits_at(&view, &waits, thread, site);
+        let found = waits_at(&view, thread, site);
         // Whoever the host keeps from its processor while the root sleeps comes too late to wait.
         let missed = stolen / (20 * MS);
         assert!(
@@ -296,7 +296,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
         for (wait, slice) in &found {
             total += wait.blocked_ns();
             assert_eq!(slice.waker_name, names[first + 1], "the next link");
-            for chain in chains::chains_of(&view.analysis, &waits, wait) {
+            for chain in chains::chains_of(&view.analysis, wait) {
                 let threads = chain.links.iter().map(|l| labels[l.label].thread.as_str());
                 let why = chain.links.iter().map(|l| l.reason.name());
                 let whole = threads.eq(names[first..].iter().copied())
@@ -332,7 +332,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
     );
     for (number, waking) in [(0, "b_wakes_a"), (1, "c_wakes_b"), (2, "d_wakes_c")] {
         let thread = &truth.threads[number];
-        let found = waits_at(&view, &waits, thread, &thread.sites[0]);
+        let found = waits_at(&view, thread, &thread.sites[0]);
         let taken: Vec<_> = found
             .into_iter()
             .filter(|(_, s)| s.waker_stack.is_some())
@@ -349,7 +349,7 @@ fn chains_of_three_hops_are_followed_to_the_root() {
         );
     }
     // Added up over all waits, the longest chain of a's is the same.
-    let all = chains::chains(&view.analysis, &waits);
+    let all = chains::chains(&view.analysis);
     let longest = all
         .iter()
         .find(|c| labels[c.links[0].label].thread == "chain-a")

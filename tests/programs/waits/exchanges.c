@@ -206,9 +206,9 @@ SITE static void wait_select(struct exchange *e)
 	  .wait = wait_##suffix, .wake = wake_##suffix }
 
 static struct exchange exchanges[] = {
-	EXCHANGE("condvar", "futex", "lock", open_sync, condvar),
-	EXCHANGE("semaphore", "futex", "lock", open_sync, semaphore),
-	EXCHANGE("futex", "futex", "lock", open_sync, futex),
+	EXCHANGE("condvar", "futex", "condition", open_sync, condvar),
+	EXCHANGE("semaphore", "futex", "condition", open_sync, semaphore),
+	EXCHANGE("futex", "futex", "condition", open_sync, futex),
 	EXCHANGE("pipe", "read", "pipe", open_pipe, pipe_read),
 	EXCHANGE("unix", "read", "socket", open_unix, unix_read),
 	EXCHANGE("tcp", "recvfrom", "socket", open_tcp, tcp_recv),

@@ -97,7 +97,7 @@ static struct storm_pair pairs[] = {
 	STORM(pipe, "read", "pipe", open_pipes, give_descriptor),
 	STORM(socket, "read", "socket", open_sockets, give_descriptor),
 	STORM(eventfd, "read", "pipe", open_eventfds, give_descriptor),
-	STORM(semaphore, "futex", "lock", open_sems, give_sem),
+	STORM(semaphore, "futex", "condition", open_sems, give_sem),
 };
 enum { PAIRS = sizeof pairs / sizeof *pairs };
 

@@ -5,7 +5,7 @@
 //! for ever. Locks that do not say who holds them (normal mutexes of musl, those of Rust, Go and Java) are never part
 //! of what is found, nor are readers of a read-write lock that had not waited for it themselves.
 use super::contention::threads::Threads;
-use super::sites::{self, Site};
+use super::sites::FutexSite;
 use super::{Identity, Use};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef};
@@ -43,10 +43,10 @@ pub struct Deadlock {
 }
 
 /// Every deadlock, by its first thread.
-pub fn deadlocks(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Deadlock> {
+pub fn deadlocks(analysis: &Analysis<'_>) -> Vec<Deadlock> {
     let threads = Threads::of(analysis);
-    let mut stuck = by_blocks(analysis, waits, &threads);
-    stuck.extend(by_words(analysis, waits, &threads));
+    let mut stuck = by_blocks(analysis, &threads);
+    stuck.extend(by_words(analysis, &threads));
     let circles = circles(&stuck);
     let mut of_thread: FxHashMap<usize, usize> = FxHashMap::default();
     for (number, circle) in circles.iter().enumerate() {
@@ -92,11 +92,7 @@ fn circles(stuck: &BTreeMap<usize, Stuck>) -> Vec<Vec<usize>> {
 }
 
 /// By what the words of locks said.
-fn by_words(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    threads: &Threads<'_>,
-) -> BTreeMap<usize, Stuck> {
+fn by_words(analysis: &Analysis<'_>, threads: &Threads<'_>) -> BTreeMap<usize, Stuck> {
     let events = analysis.tables.events.iter();
     let told: Vec<(usize, u64, u32, u64)> = events
         .filter(|row| row.kind == event::LOCK_OWNER)
@@ -109,9 +105,8 @@ fn by_words(
     if told.is_empty() {
         return BTreeMap::new();
     }
-    let sites = sites::of(analysis, waits);
-    let mut by_word: FxHashMap<(usize, u64), &Site> = FxHashMap::default();
-    for site in sites.iter().filter(|s| s.used == Use::Lock) {
+    let mut by_word: FxHashMap<(usize, u64), &FutexSite> = FxHashMap::default();
+    for site in analysis.futex_sites.iter().filter(|s| s.used == Use::Lock) {
         if let (Some((futex, _)), false) = (site.word, analysis.tables.sites[site.position].timed) {
             let word = analysis.tables.futexes[futex].address;
             by_word.insert((site.thread, word), site);
@@ -127,7 +122,8 @@ fn by_words(
             let owner = says_owner(site, owner)
                 .then(|| threads.position(process, owner, time_ns))
                 .flatten()?;
-            let last = last_wait(waits, thread).filter(|w| w.site as usize == site.position);
+            let last =
+                last_wait(&analysis.waits, thread).filter(|w| w.site as usize == site.position);
             let stuck = Stuck {
                 thread,
                 process,
@@ -142,7 +138,7 @@ fn by_words(
 }
 
 /// Whether what was read where mutexes of glibc and musl keep their owner is that.
-fn says_owner(site: &Site, owner: u32) -> bool {
+fn says_owner(site: &FutexSite, owner: u32) -> bool {
     /// What a normal mutex of musl has in its place.
     const EBUSY: u32 = 16;
     match site.class.runtime {
@@ -164,11 +160,7 @@ fn path(analysis: &Analysis<'_>, wait: &Wait) -> Option<PathId> {
 }
 
 /// By the blocks that had not ended: also of processes that have.
-fn by_blocks(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    threads: &Threads<'_>,
-) -> BTreeMap<usize, Stuck> {
+fn by_blocks(analysis: &Analysis<'_>, threads: &Threads<'_>) -> BTreeMap<usize, Stuck> {
     let tables = analysis.tables;
     let open = |part: &'static str| {
         let rows = tables.lock_blocks.iter();
@@ -193,7 +185,7 @@ fn by_blocks(
         let holders = holders.get(&(row.process, lock.address))?;
         let end_ns = row.end_ns?;
         let thread = threads.position(row.process, row.ns_tid, end_ns)?;
-        let last = last_wait(waits, thread)?;
+        let last = last_wait(&analysis.waits, thread)?;
         let site = &tables.sites[last.site as usize];
         let futex = tables
             .futexes
@@ -308,8 +300,7 @@ mod tests {
         fn found(&self) -> Vec<(Vec<usize>, Vec<usize>)> {
             let tables = &self.builder.tables;
             let analysis = Analysis::of(tables);
-            let waits = Waits::of(tables, &analysis.index);
-            let found = deadlocks(&analysis, &waits);
+            let found = deadlocks(&analysis);
             for stuck in found.iter().flat_map(|d| &d.members) {
                 let since = analysis.tables.threads[stuck.thread].until_ns - 50 * MS;
                 assert_eq!(stuck.since_ns, Some(since));

@@ -11,7 +11,6 @@ use super::contention::{Contention, contention, most_waited};
 use crate::analysis::Analysis;
 use crate::names::PathId;
 use crate::state::{Reason, State};
-use crate::waits::Waits;
 use dwell_recording::rows::{block_end, block_part};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -61,11 +60,11 @@ pub struct Work {
 }
 
 /// What is asked of the `most` locks that threads waited for longest, the longest first.
-pub fn demands(analysis: &Analysis<'_>, waits: &Waits, most: usize) -> Vec<LockDemand> {
+pub fn demands(analysis: &Analysis<'_>, most: usize) -> Vec<LockDemand> {
     let mut positions = most_waited(analysis);
     positions.truncate(most);
     let threads = Threads::of(analysis);
-    contention(analysis, waits, &positions)
+    contention(analysis, &positions)
         .iter()
         .map(|of| demand(analysis, &threads, of))
         .collect()

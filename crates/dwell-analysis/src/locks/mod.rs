@@ -20,7 +20,7 @@ pub mod demand;
 pub mod kernel;
 pub mod kinds;
 mod queue;
-mod sites;
+pub(crate) mod sites;
 
 use crate::analysis::Analysis;
 use crate::apportion::apportion;
@@ -31,7 +31,7 @@ use counts::ByAddress;
 pub use counts::{Counted, Counts};
 pub use queue::Queue;
 use rustc_hash::FxHashMap;
-use sites::Site;
+use sites::FutexSite;
 use std::cmp::Reverse;
 
 /// What a futex wait means.
@@ -158,11 +158,11 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Classifies every futex wait and charges it.
-    pub fn of(analysis: &Analysis<'_>, waits: &Waits) -> Locks {
-        let mut locks: FxHashMap<(Identity, Use, &str), Building> = FxHashMap::default();
-        let mut kept = waits_by_site(waits, analysis.tables.sites.len());
-        for site in sites::of(analysis, waits) {
+    /// Puts the futex waits of a lock together and charges them.
+    pub fn of(analysis: &Analysis<'_>) -> Locks {
+        let mut locks: FxHashMap<(Identity, Use, &str), Building<'_>> = FxHashMap::default();
+        let mut kept = waits_by_site(&analysis.waits, analysis.tables.sites.len());
+        for site in &analysis.futex_sites {
             let key = (site.identity, site.used, site.class.name);
             let building = locks.entry(key).or_default();
             let own = std::mem::take(&mut kept[site.position]);
@@ -215,16 +215,16 @@ pub fn total(values: impl Iterator<Item = u64>) -> u64 {
 type BlameKey = (usize, Waker);
 
 #[derive(Default)]
-struct Building {
-    sites: Vec<Site>,
+struct Building<'a> {
+    sites: Vec<&'a FutexSite>,
     kept: Vec<Wait>,
     blame: FxHashMap<BlameKey, (u64, FxHashMap<PathId, u64>)>,
     /// By label of the waiter: time at sites without a kept wait, ns.
     uncharged: FxHashMap<usize, u64>,
 }
 
-impl Building {
-    fn add(&mut self, analysis: &Analysis<'_>, site: Site, own: Vec<Wait>) {
+impl<'a> Building<'a> {
+    fn add(&mut self, analysis: &Analysis<'_>, site: &'a FutexSite, own: Vec<Wait>) {
         let label = analysis.groups.label_of_thread(site.thread);
         if own.is_empty() {
             add(self.uncharged.entry(label).or_default(), site.blocked_ns);
@@ -322,7 +322,7 @@ impl Building {
     }
 }
 
-fn waiters(analysis: &Analysis<'_>, sites: &[Site]) -> Vec<Waiter> {
+fn waiters(analysis: &Analysis<'_>, sites: &[&FutexSite]) -> Vec<Waiter> {
     let mut sums: FxHashMap<(usize, Option<PathId>), (u64, u64)> = FxHashMap::default();
     for site in sites {
         let label = analysis.groups.label_of_thread(site.thread);

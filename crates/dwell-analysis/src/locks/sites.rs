@@ -1,15 +1,18 @@
-//! The sites that wait on futexes: whose they are, what they wait on, and what that means.
+//! The sites that wait on futexes: whose they are, what they wait on, and what that means. From it: why threads wait at
+//! every site.
 use super::classify::{Class, Classifier};
 use super::kinds::Says;
 use super::{Identity, Use, add};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
-use crate::waits::Waits;
-use dwell_recording::rows::SiteRow;
+use crate::state::Reason;
+use crate::waits::site_reason;
+use dwell_recording::rows::{SiteRow, reason};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// A wait site on a futex.
-pub(super) struct Site {
+#[derive(Debug)]
+pub(crate) struct FutexSite {
     /// Position in `sites`.
     pub position: usize,
     /// Position in `threads`.
@@ -28,9 +31,9 @@ pub(super) struct Site {
 }
 
 /// Every site at which a thread was blocked on a futex.
-pub(super) fn of(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Site> {
+pub(crate) fn of(analysis: &Analysis<'_>) -> Vec<FutexSite> {
     let mut sites = classified(analysis);
-    let locks = locks_by_wakers(analysis, waits, &sites);
+    let locks = locks_by_wakers(analysis, &sites);
     for site in &mut sites {
         let timed = analysis.tables.sites[site.position].timed;
         site.used = judge(&site.class, locks.get(&site.identity).copied(), timed);
@@ -38,8 +41,45 @@ pub(super) fn of(analysis: &Analysis<'_>, waits: &Waits) -> Vec<Site> {
     sites
 }
 
+/// In step with `sites`: why threads wait there. On a futex it is a lock unless the wait was found to be for news; where a
+/// recording has no word of it (an imported one), the names of the stack tell.
+pub(crate) fn reasons(analysis: &Analysis<'_>) -> Vec<Reason> {
+    let rows = &analysis.tables.sites;
+    let mut reasons: Vec<Reason> = rows.iter().map(|row| site_reason(&row.reason)).collect();
+    let for_news = |site: &&FutexSite| matches!(site.used, Use::Idle | Use::Timed);
+    let on_words = analysis.futex_sites.iter().filter(for_news);
+    for position in on_words
+        .map(|site| site.position)
+        .chain(named_news(analysis))
+    {
+        if reasons[position] == Reason::Lock {
+            reasons[position] = Reason::Condition;
+        }
+    }
+    reasons
+}
+
+/// Positions of sites without a word whose stacks' names say that they wait for news.
+fn named_news(analysis: &Analysis<'_>) -> Vec<usize> {
+    let rows = analysis.tables.sites.iter().enumerate();
+    let wordless: Vec<(usize, &SiteRow)> = rows
+        .filter(|(_, row)| row.futex.is_none() && matches!(&*row.syscall, "" | "futex"))
+        .filter(|(_, row)| row.reason == reason::LOCK)
+        .collect();
+    if wordless.is_empty() {
+        return Vec::new();
+    }
+    let classifier = Classifier::of(&analysis.names);
+    let paths = paths_by_site(analysis);
+    let says = |position: usize, row| classifier.class(row, paths[position]).says;
+    let news = wordless
+        .into_iter()
+        .filter(|(position, row)| says(*position, row) == Some(Says::Idle));
+    news.map(|(position, _)| position).collect()
+}
+
 /// The sites with their class, of unknown use yet.
-fn classified(analysis: &Analysis<'_>) -> Vec<Site> {
+fn classified(analysis: &Analysis<'_>) -> Vec<FutexSite> {
     let tables = analysis.tables;
     let paths = paths_by_site(analysis);
     let known = paths_by_likeness(analysis, &paths);
@@ -58,7 +98,7 @@ fn classified(analysis: &Analysis<'_>) -> Vec<Site> {
         let futex = row.futex.and_then(|id| futexes.get(&id)).copied();
         let process = tables.threads[thread].process;
         let (identity, word) = identity(analysis, &class, process, futex);
-        Some(Site {
+        Some(FutexSite {
             position,
             thread,
             class,
@@ -168,11 +208,7 @@ fn paths_by_likeness<'t>(
 
 /// What may be a lock or not, where threads are known to have ended waits: true for a lock, when those
 /// who end the waiting wait there themselves.
-fn locks_by_wakers(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    sites: &[Site],
-) -> FxHashMap<Identity, bool> {
+fn locks_by_wakers(analysis: &Analysis<'_>, sites: &[FutexSite]) -> FxHashMap<Identity, bool> {
     let open = sites
         .iter()
         .filter(|s| s.class.says == Some(Says::ByWakers));
@@ -180,7 +216,7 @@ fn locks_by_wakers(
         open.clone().map(|s| (s.position, s.identity)).collect();
     let waiters: FxHashSet<(Identity, usize)> = open.map(|s| (s.identity, s.thread)).collect();
     let mut time: FxHashMap<Identity, (u64, u64)> = FxHashMap::default();
-    for wait in &waits.waits {
+    for wait in &analysis.waits.waits {
         let waker = analysis.tables.slices[wait.slice as usize].waker_thread;
         let waker = waker.and_then(|id| analysis.index.thread(id));
         let (Some(identity), Some(waker)) = (identity_of.get(&(wait.site as usize)), waker) else {

@@ -4,7 +4,6 @@ use crate::apportion::{Piece, apportion, transport};
 use crate::index::SiteSums;
 use crate::names::{Missing, StackRef};
 use crate::state::{Reason, State};
-use crate::waits::site_reason;
 use dwell_recording::tables::Tables;
 use rustc_hash::FxHashMap;
 
@@ -129,7 +128,7 @@ fn sites(builder: &mut Builder<'_>) -> Vec<Site> {
             continue;
         };
         let syscall = builder.syscall(&row.syscall);
-        let blocked = State::Blocked(site_reason(&row.reason));
+        let blocked = State::Blocked(builder.reasons[position]);
         sites.push(Site {
             position,
             thread,

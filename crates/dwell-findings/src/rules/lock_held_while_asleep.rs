@@ -109,7 +109,7 @@ fn activity(reason: Reason) -> &'static str {
         Reason::Poll => "polling",
         Reason::Fault => "waiting for a page from storage",
         Reason::Child => "waiting for a child process",
-        Reason::Lock | Reason::Stopped | Reason::Other | Reason::Unknown => {
+        Reason::Lock | Reason::Condition | Reason::Stopped | Reason::Other | Reason::Unknown => {
             "a system call that waits"
         }
     }

@@ -32,7 +32,7 @@ struct Waited {
 
 pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
     let mut by_thread: FxHashMap<usize, Waited> = FxHashMap::default();
-    for wait in &recorded.waits.waits {
+    for wait in &recorded.analysis.waits.waits {
         let slice = &recorded.analysis.tables.slices[wait.slice as usize];
         let waker = slice
             .waker_thread
@@ -86,7 +86,7 @@ fn judge(recorded: &Recorded<'_, '_>, thread: usize, waited: Waited) -> Option<F
     let halved = 1.0 - (all / workers / own as f64).clamp(0.5, 1.0);
     let stacks = hottest(recorded, thread);
     let stacks = stacks.map(|path| recorded.stack(format!("{name} works"), path));
-    let chains = chains(analysis, &recorded.waits).into_iter();
+    let chains = chains(analysis).into_iter();
     let chains = chains.filter(|c| c.root == Root::Running(label));
     let through = chains.map(|c| c.charged_ns).fold(0, u64::saturating_add);
     Some(Finding {

@@ -80,7 +80,13 @@ fn woken(recorded: &Recorded<'_, '_>) -> Vec<Woken> {
     let mut woken = vec![Woken::default(); analysis.tables.threads.len()];
     let mut sleeps: Vec<FxHashSet<PathId>> =
         vec![FxHashSet::default(); analysis.tables.threads.len()];
-    let waits_for = [Reason::Lock, Reason::Poll, Reason::Socket, Reason::Sleep];
+    let waits_for = [
+        Reason::Lock,
+        Reason::Condition,
+        Reason::Poll,
+        Reason::Socket,
+        Reason::Sleep,
+    ];
     for entry in &analysis.profile.entries {
         let path = analysis.names.path_of(entry.stack);
         let one = &mut woken[entry.thread as usize];
@@ -170,7 +176,7 @@ fn judge(recorded: &Recorded<'_, '_>, label: usize, storm: &Storm) -> Option<Fin
 
 /// Who wakes these threads most.
 fn waker(recorded: &Recorded<'_, '_>, label: usize) -> Option<Stack> {
-    let woken = totals(recorded.analysis, &recorded.waits).into_iter();
+    let woken = totals(recorded.analysis).into_iter();
     let mut woken: Vec<_> = woken.filter(|w| w.waiter == label).collect();
     woken.sort_by_key(|w| std::cmp::Reverse(w.kept));
     let first = woken.iter().find(|w| w.waker_path.is_some())?;

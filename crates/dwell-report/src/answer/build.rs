@@ -34,7 +34,7 @@ impl Answer {
             ..Answer::default()
         };
         add_functions(&mut answer, analysis, options.functions);
-        super::waits::add(&mut answer, analysis, &recorded.waits, options);
+        super::waits::add(&mut answer, analysis, options);
         answer.notes = super::notes::notes(&answer, options);
         answer
     }

@@ -11,7 +11,6 @@ use dwell_analysis::locks::contention::{
     self, Away, Contention, Convoys, Holder, Inversion, Spread,
 };
 use dwell_analysis::locks::{Identity, Lock, Locks, Use};
-use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
 use dwell_recording::rows::LockRow;
 use dwell_recording::tables::Tables;
@@ -25,7 +24,6 @@ const REACH: u64 = 40;
 /// Locks that somebody waited for, the longest waited for first.
 pub(super) fn contended(
     analysis: &Analysis<'_>,
-    waits: &Waits,
     locks: &Locks,
     origins: &Origins,
     limit: usize,
@@ -33,7 +31,7 @@ pub(super) fn contended(
     let mut told = contention::most_waited(analysis);
     told.truncate(limit);
     let waited = Waited::of(locks);
-    let told = contention::contention(analysis, waits, &told);
+    let told = contention::contention(analysis, &told);
     told.iter()
         .map(|c| lock(analysis, &waited, origins, c))
         .collect()
@@ -209,11 +207,10 @@ fn find(analysis: &Analysis<'_>, wanted: &str) -> Option<ContendedLock> {
         let row = &rows[**position];
         format!("{:#x}", row.address) == wanted || row.lock.to_string() == wanted
     };
-    let waits = Waits::of(analysis.tables, &analysis.index);
-    let locks = Locks::of(analysis, &waits);
+    let locks = Locks::of(analysis);
     let waited = Waited::of(&locks);
     let origins = Origins::of(analysis);
-    let told = |positions: &[usize]| contention::contention(analysis, &waits, positions);
+    let told = |positions: &[usize]| contention::contention(analysis, positions);
     let all = contention::most_waited(analysis);
     if let Some(position) = all.iter().find(is_exact) {
         let exact = told(&[*position]);

@@ -6,15 +6,10 @@ use super::{LockDeadlock, LockThread, StuckThread};
 use dwell_analysis::Analysis;
 use dwell_analysis::groups::process_name;
 use dwell_analysis::locks::deadlocks::{self, Deadlock, Stuck};
-use dwell_analysis::waits::Waits;
 
 /// Every deadlock.
-pub(super) fn deadlocks(
-    analysis: &Analysis<'_>,
-    waits: &Waits,
-    origins: &Origins,
-) -> Vec<LockDeadlock> {
-    let found = deadlocks::deadlocks(analysis, waits);
+pub(super) fn deadlocks(analysis: &Analysis<'_>, origins: &Origins) -> Vec<LockDeadlock> {
+    let found = deadlocks::deadlocks(analysis);
     found.iter().map(|d| told(analysis, origins, d)).collect()
 }
 

@@ -12,7 +12,6 @@ use dwell_analysis::Analysis;
 use dwell_analysis::locks::kernel::{self, KernelLock};
 use dwell_analysis::locks::{self, Identity, Lock, Locks, Use, total};
 use dwell_analysis::spinning;
-use dwell_analysis::waits::Waits;
 use dwell_analysis::wakers::Waker;
 use dwell_recording::meta;
 use dwell_recording::tables::Tables;
@@ -26,22 +25,16 @@ impl LocksAnswer {
     /// Computes the answer of a recording.
     pub fn build(tables: &Tables, options: &Options) -> LocksAnswer {
         let analysis = Analysis::of(tables);
-        let waits = Waits::of(tables, &analysis.index);
-        LocksAnswer::of(&analysis, &waits, options)
+        LocksAnswer::of(&analysis, options)
     }
 
     /// The same, with the analysis done before.
-    pub fn of(analysis: &Analysis<'_>, waits: &Waits, options: &Options) -> LocksAnswer {
-        LocksAnswer::with(analysis, waits, &Locks::of(analysis, waits), options)
+    pub fn of(analysis: &Analysis<'_>, options: &Options) -> LocksAnswer {
+        LocksAnswer::with(analysis, &Locks::of(analysis), options)
     }
 
     /// The same, with the locks found before.
-    pub fn with(
-        analysis: &Analysis<'_>,
-        waits: &Waits,
-        locks: &Locks,
-        options: &Options,
-    ) -> LocksAnswer {
+    pub fn with(analysis: &Analysis<'_>, locks: &Locks, options: &Options) -> LocksAnswer {
         let origins = Origins::of(analysis);
         let by_use = locks.by_use();
         let waited_ns = by_use[Use::Lock as usize];
@@ -74,8 +67,8 @@ impl LocksAnswer {
             spun_ns: analysis.summary.total.times.spinning(),
             spun: spun(analysis, options.locks),
             lock_counts: lock_counts(analysis, locks),
-            deadlocks: deadlocks(analysis, waits, &origins),
-            contended: contended(analysis, waits, locks, &origins, options.locks),
+            deadlocks: deadlocks(analysis, &origins),
+            contended: contended(analysis, locks, &origins, options.locks),
             kernel: kernel_locks(analysis, options.locks),
             blocks: blocks(analysis, locks),
             locks: told(Use::Lock),

@@ -3,24 +3,24 @@ use super::build::frames;
 use super::{Answer, Chain, Link, LocksAnswer, LongWait, Options, Party, Woken};
 use dwell_analysis::chains::{self, Root};
 use dwell_analysis::names::StackRef;
-use dwell_analysis::waits::{Wait, Waits};
+use dwell_analysis::waits::Wait;
 use dwell_analysis::wakers::{self, Waker};
 use dwell_analysis::{Analysis, Reason};
 use std::collections::HashSet;
 
-pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, waits: &Waits, options: &Options) {
+pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, options: &Options) {
     let idle = idle_labels(analysis);
-    let locks = LocksAnswer::of(analysis, waits, options);
+    let locks = LocksAnswer::of(analysis, options);
     (answer.locks_waited_ns, answer.locks) = (locks.waited_ns, locks.locks);
     answer.deadlocks = locks.deadlocks;
     answer.spun = locks.spun;
     answer.lock_counts = locks.lock_counts;
     let limit = options.waits;
-    answer.waits_covered_share = match waits.blocked_ns {
+    answer.waits_covered_share = match analysis.waits.blocked_ns {
         0 => 1.0,
-        blocked_ns => waits.covered_ns as f64 / blocked_ns as f64,
+        blocked_ns => analysis.waits.covered_ns as f64 / blocked_ns as f64,
     };
-    let woken = wakers::totals(analysis, waits);
+    let woken = wakers::totals(analysis);
     let woken = woken
         .iter()
         .filter(|w| !idle.contains(&(w.waiter, w.reason)));
@@ -28,16 +28,16 @@ pub(super) fn add(answer: &mut Answer, analysis: &Analysis<'_>, waits: &Waits, o
         .take(limit)
         .map(|w| self::woken(analysis, w))
         .collect();
-    let all = chains::chains(analysis, waits);
+    let all = chains::chains(analysis);
     let busy = all.iter().filter(|c| {
         c.links
             .first()
             .is_none_or(|l| !idle.contains(&(l.label, l.reason)))
     });
     answer.chains = busy.take(limit).map(|c| chain(analysis, c)).collect();
-    answer.longest_waits = wakers::longest(analysis, waits, limit)
+    answer.longest_waits = wakers::longest(analysis, limit)
         .into_iter()
-        .map(|wait| long_wait(analysis, waits, wait))
+        .map(|wait| long_wait(analysis, wait))
         .collect();
 }
 
@@ -108,7 +108,7 @@ fn chain(analysis: &Analysis<'_>, chain: &chains::Chain) -> Chain {
     }
 }
 
-fn long_wait(analysis: &Analysis<'_>, waits: &Waits, wait: &Wait) -> LongWait {
+fn long_wait(analysis: &Analysis<'_>, wait: &Wait) -> LongWait {
     let tables = analysis.tables;
     let slice = &tables.slices[wait.slice as usize];
     let thread = &tables.threads[wait.thread as usize];
@@ -120,7 +120,7 @@ fn long_wait(analysis: &Analysis<'_>, waits: &Waits, wait: &Wait) -> LongWait {
     };
     let stack = slice.stack.and_then(|id| analysis.index.stack(id));
     let stack = stack.map(|position| analysis.names.path_of(StackRef::Taken(position as u32)));
-    let chains = chains::chains_of(analysis, waits, wait);
+    let chains = chains::chains_of(analysis, wait);
     LongWait {
         tid: thread.tid,
         thread: label.short(),

@@ -18,7 +18,6 @@ use crate::answer::{Answer, LockTimeline, LocksAnswer, Options};
 use crate::whatif::WhatIfAnswer;
 use columns::{Entries, MemoryWork, Moments, Threads};
 use dwell_analysis::locks::Locks;
-use dwell_analysis::waits::Waits;
 use dwell_analysis::{Analysis, State};
 use reduce::Reduced;
 use serde::Serialize;
@@ -89,11 +88,10 @@ fn payload<'a>(analysis: &'a Analysis<'_>, remedies: Remedies<'a>) -> Payload<'a
         recording: None,
     };
     let names = &analysis.names;
-    let waits = Waits::of(analysis.tables, &analysis.index);
-    let found = Locks::of(analysis, &waits);
+    let found = Locks::of(analysis);
     let of_sites = columns::lock_of_sites(analysis, &found, options.locks);
     let (moments, reduced) = columns::moments(analysis, &of_sites);
-    let locks = LocksAnswer::with(analysis, &waits, &found, &options);
+    let locks = LocksAnswer::with(analysis, &found, &options);
     let timeline = |lock| LockTimeline::of(analysis, lock, TIMELINE_PARTS);
     let first = locks.contended.iter().take(TIMELINES).cloned();
     Payload {

@@ -4,7 +4,6 @@ use dwell_analysis::Analysis;
 use dwell_analysis::locks::demand::{self, LockDemand, Work};
 use dwell_analysis::spinning;
 use dwell_analysis::state::State;
-use dwell_analysis::waits::Waits;
 use dwell_recording::rows::{LockRow, lock_kind};
 use dwell_whatif::{Class, Kind, Lock, Machine, Model, SpinShares, Times, Uncertainty, Visit};
 use std::collections::BTreeSet;
@@ -41,8 +40,7 @@ pub fn found(
     wanted: Option<&str>,
     rate: Option<f64>,
 ) -> Result<Found, String> {
-    let waits = Waits::of(analysis.tables, &analysis.index);
-    let demands: Vec<LockDemand> = demand::demands(analysis, &waits, LOCKS)
+    let demands: Vec<LockDemand> = demand::demands(analysis, LOCKS)
         .into_iter()
         .filter(|d| d.per_s > 0.0 && kind(&analysis.tables.locks[d.lock]).is_some())
         .collect();

@@ -9,7 +9,6 @@ mod timeline;
 use super::{Waiter, add};
 use crate::analysis::Analysis;
 use crate::names::{FunctionId, PathId};
-use crate::waits::Waits;
 pub use convoys::Convoys;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part, lock_kind};
 pub use inversions::Inversion;
@@ -121,7 +120,7 @@ pub fn most_waited(analysis: &Analysis<'_>) -> Vec<usize> {
 }
 
 /// What happened on the locks at these positions in `locks`, in their order.
-pub fn contention(analysis: &Analysis<'_>, waits: &Waits, positions: &[usize]) -> Vec<Contention> {
+pub fn contention(analysis: &Analysis<'_>, positions: &[usize]) -> Vec<Contention> {
     let number = |position: &usize| analysis.tables.locks[*position].lock;
     let places: FxHashMap<u32, usize> = positions.iter().map(number).zip(0..).collect();
     let mut rows: Vec<(usize, Vec<&LockBlockRow>)> =
@@ -132,8 +131,8 @@ pub fn contention(analysis: &Analysis<'_>, waits: &Waits, positions: &[usize]) -
         }
     }
     let threads = Threads::of(analysis);
-    let releases = Releases::of(analysis, waits, positions);
-    let mut held = owners::held(analysis, waits, &threads, &rows);
+    let releases = Releases::of(analysis, positions);
+    let mut held = owners::held(analysis, &threads, &rows);
     let priorities = Priorities::of(analysis);
     let inversions = |lock: usize, rows: &[&LockBlockRow]| {
         priorities.inversions(analysis, &threads, &analysis.tables.locks[lock], rows)
@@ -370,8 +369,7 @@ mod tests {
     ];
 
     fn contended(analysis: &Analysis<'_>) -> Vec<Contention> {
-        let waits = Waits::of(analysis.tables, &analysis.index);
-        contention(analysis, &waits, &most_waited(analysis))
+        contention(analysis, &most_waited(analysis))
     }
 
     #[test]

@@ -5,8 +5,7 @@ use crate::analysis::Analysis;
 use crate::apportion::{apportion, scaled};
 use crate::locks::{add, sites};
 use crate::names::{CUT_SHORT, FunctionId, PathId, StackRef};
-use crate::state::State;
-use crate::waits::{Waits, site_reason};
+use crate::state::{Reason, State};
 use crate::wakers::waker_path;
 use dwell_recording::rows::{LockBlockRow, LockRow, block_end, block_part};
 use rustc_hash::FxHashMap;
@@ -65,10 +64,10 @@ type Waited = FxHashMap<PathId, u64>;
 
 impl Releases {
     /// Of the locks at these positions in `locks`.
-    pub fn of(analysis: &Analysis<'_>, waits: &Waits, locks: &[usize]) -> Releases {
+    pub fn of(analysis: &Analysis<'_>, locks: &[usize]) -> Releases {
         let mut releases = Releases::default();
         let of_site = locks_by_site(analysis, locks);
-        for wait in &waits.waits {
+        for wait in &analysis.waits.waits {
             let Some(locks) = of_site.get(&(wait.site as usize)) else {
                 continue;
             };
@@ -188,7 +187,6 @@ impl Extent {
 /// What owners did while they held locks, by position in `locks`; `rows` are those of each.
 pub(super) fn held(
     analysis: &Analysis<'_>,
-    waits: &Waits,
     threads: &Threads<'_>,
     rows: &[(usize, Vec<&LockBlockRow>)],
 ) -> FxHashMap<usize, Held> {
@@ -203,7 +201,7 @@ pub(super) fn held(
         add(&mut of.held_ns, extent.end_ns - extent.start_ns);
     }
     let mut sums: FxHashMap<(usize, AwayKey), u64> = FxHashMap::default();
-    let stays = Stays::of(analysis, waits);
+    let stays = Stays::of(analysis);
     for own in extents.chunk_by(|a, b| a.thread == b.thread) {
         stays.overlaps(analysis, own, |lock, key, ns| {
             add(sums.entry((lock, key)).or_default(), ns);
@@ -326,10 +324,10 @@ struct Stays {
 }
 
 impl Stays {
-    fn of(analysis: &Analysis<'_>, waits: &Waits) -> Stays {
+    fn of(analysis: &Analysis<'_>) -> Stays {
         let slices = &analysis.tables.slices;
         let mut charged = vec![0; slices.len()];
-        for wait in &waits.waits {
+        for wait in &analysis.waits.waits {
             charged[wait.slice as usize] = wait.charged_ns;
         }
         let mut order: Vec<(u32, u64, u32)> = (0..)
@@ -372,7 +370,7 @@ impl Stays {
                 continue;
             }
             let site = analysis.index.site(slice.site);
-            let reason = site.map_or("", |s| analysis.tables.sites[s].reason.as_str());
+            let reason = site.map_or(Reason::Other, |s| analysis.reasons[s]);
             let taken = slice.stack.and_then(|id| analysis.index.stack(id));
             let taken = taken.map(|s| analysis.names.path_of(StackRef::Taken(s as u32)));
             let path = taken.or_else(|| site.and_then(|s| self.site_paths[s]));
@@ -387,7 +385,7 @@ impl Stays {
                 };
                 let asleep = within(*start_ns, woken_ns);
                 if asleep > 0 {
-                    let state = State::Blocked(site_reason(reason));
+                    let state = State::Blocked(reason);
                     tell(extent.lock, (label, state, path), asleep);
                 }
                 let wanting = within(woken_ns, end_ns);
