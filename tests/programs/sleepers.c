@@ -61,7 +61,7 @@ static struct sleeper {
 } sleepers[] = {
 	{ "pause", "sleep_in_pause", "sleep", sleep_in_pause, 0, 0 },
 	{ "nanosleep", "sleep_in_nanosleep", "sleep", sleep_in_nanosleep, 0, 0 },
-	{ "futex", "sleep_in_futex", "lock", sleep_in_futex, 0, 0 },
+	{ "futex", "sleep_in_futex", "condition", sleep_in_futex, 0, 0 },
 	{ "pipe", "sleep_in_pipe_read", "pipe", sleep_in_pipe_read, 0, 0 },
 	{ "socket", "sleep_in_socket_read", "socket", sleep_in_socket_read, 0, 0 },
 	{ "poll", "sleep_in_poll", "poll", sleep_in_poll, 0, 0 },
