@@ -156,42 +156,50 @@ pub(super) fn spins(spinning_ns: u64, lifetime_ns: u64) -> bool {
 }
 
 /// What of the running time was spent waiting, what others had of the processor, then as many reasons for being blocked as fit, the longest
-/// first.
+/// first. That one comes before all else where not all of it fits.
 fn waiting(page: &Page, division: &Division, width: usize) -> String {
+    // One in two hundred is noise here.
+    let is_noise = |ns: u64| (ns as f64) < 0.005 * division.lifetime_ns as f64;
     let mut reasons: Vec<(Reason, u64)> = Reason::ALL
         .into_iter()
         .map(|r| (r, by_reason(division, r)))
-        .filter(|(_, ns)| *ns > 0)
+        .filter(|(_, ns)| *ns > 0 && !is_noise(*ns))
         .collect();
     reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let mut plain_width = 0;
-    let mut texts = Vec::new();
-    // One in two hundred is noise here.
-    let is_noise = |ns: u64| (ns as f64) < 0.005 * division.lifetime_ns as f64;
-    let mut lead = |state, word: &str, ns| {
-        let text = format!("{word} {}", tight(ns, division.lifetime_ns));
-        plain_width += text.len() + if texts.is_empty() { 0 } else { 2 };
-        texts.push(page.state(state, &text));
-    };
-    if spins(division.spinning_ns, division.lifetime_ns) {
-        lead(State::Spinning, "spin", division.spinning_ns);
-    }
-    if division.stolen_ns > 0 && !is_noise(division.stolen_ns) {
-        lead(State::Stolen, "stolen", division.stolen_ns);
-    }
-    for (reason, ns) in reasons {
-        if is_noise(ns) {
-            break;
-        }
+    let blocked = |(reason, ns): (Reason, u64)| {
         let whole_percent = (100.0 * ns as f64 / division.lifetime_ns as f64).round();
-        let text = format!("{} {whole_percent:.0}%", reason.name());
-        plain_width += text.len() + if texts.is_empty() { 0 } else { 2 };
-        if plain_width > width {
-            break;
-        }
-        texts.push(page.state(State::Blocked(reason), &text));
-    }
-    texts.join("  ")
+        let name = match reason {
+            // As short as the others, so that there is room for another one.
+            Reason::Condition => "cond",
+            _ => reason.name(),
+        };
+        (
+            State::Blocked(reason),
+            format!("{name} {whole_percent:.0}%"),
+        )
+    };
+    let of_running = |state, word: &str, ns| {
+        let text = format!("{word} {}", tight(ns, division.lifetime_ns));
+        (state, text)
+    };
+    let spun = division.spinning_ns;
+    let spun = spins(spun, division.lifetime_ns).then(|| of_running(State::Spinning, "spin", spun));
+    let stolen = division.stolen_ns;
+    let stolen =
+        (stolen > 0 && !is_noise(stolen)).then(|| of_running(State::Stolen, "stolen", stolen));
+    let mut reasons = reasons.into_iter().map(blocked);
+    let wanted = reasons.next().into_iter().chain(spun).chain(stolen);
+    let mut used = 0;
+    let mut parts: Vec<(State, String)> = wanted
+        .chain(reasons)
+        .take_while(|(_, text)| {
+            used += text.len() + if used == 0 { 0 } else { 2 };
+            used <= width
+        })
+        .collect();
+    parts.sort_by_key(|(state, _)| state.reason().is_some());
+    let parts = parts.iter().map(|(state, text)| page.state(*state, text));
+    parts.collect::<Vec<_>>().join("  ")
 }
 
 fn by_reason(division: &Division, reason: Reason) -> u64 {
