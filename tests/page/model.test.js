@@ -17,7 +17,7 @@ import { boxes, busiest, searchTotal, stackTree, timeTree } from "../../crates/d
 const [RUNNING, RUNNABLE, LOCK, SLEEP] = [0, 1, 2, 3];
 
 /** Two threads: `a` waits for a lock until `b`, which slept before, lets it go. */
-function small() {
+function small(moments = {}) {
   return recording({
     answer: { recording: { window_ns: 1000 }, could_not_look: [] },
     states: [["running", "", "#ff0000"], ["runnable", "", "#ffff00"], ["lock", "lock", "#800080"], ["sleep", "sleep", "#c0c0c0"]],
@@ -34,6 +34,7 @@ function small() {
     moments: {
       count: [3, 2], gap: [0, 0, 0, 0, 0], ns: [300, 600, 100, 500, 500], state: [RUNNING, LOCK, RUNNING, SLEEP, RUNNING],
       path: [1, 2, 4, 3, 1], waker: [0, 1, 0, 2, 0], wakers: [[1, ""], [-1, "[timer]"]], lock: [0, 1, 0, 0, 0],
+      ...moments,
     },
     memory_work: { kinds: ["clearing pages", "page faults"], paths: [[4, 1]] },
     reduced: {}, locks: {}, timelines: [], remedies: {},
@@ -108,6 +109,8 @@ test("a wait is followed to its root", () => {
   assert.equal(wakerOf(rec, 3).name, "[timer]");
   assert.deepEqual(chainOf(rec, 1), [1, 3]);
   assert.deepEqual(chainOf(rec, 0), [0]);
+  // So it is where the waking lies between two moments of the waker.
+  assert.deepEqual(chainOf(small({ gap: [0, 0, 0, 0, 401], ns: [300, 600, 100, 500, 99] }), 1), [1, 3]);
 });
 
 test("a lane has every pixel once, with the state at its middle", () => {

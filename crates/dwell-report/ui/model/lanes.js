@@ -1,5 +1,5 @@
 // What is drawn of a thread's life, and how a wait is followed to its root.
-import { momentAt, momentBefore, wakerOf } from "./data.js";
+import { momentBefore, wakerOf } from "./data.js";
 
 /**
  * The stretches of one colour that a lane of `width` pixels has over [from, to]: calls `draw(x, width, state)`. A pixel has the state of
@@ -40,7 +40,8 @@ export function followed(rec, moment) {
   if (!waker || waker.thread < 0) return -1;
   const end = rec.moments.start[moment] + rec.moments.ns[moment];
   // What the waker did at the instant of the waking is to run; what it did before that is of interest when it waited, too.
-  const at = momentAt(rec, waker.thread, end - 1);
+  // Between two of its moments there may be ns that neither has: the former is meant.
+  const at = momentBefore(rec, waker.thread, end - 1);
   if (at < 0) return -1;
   const began = rec.moments.start[moment];
   for (let before = at; before >= rec.moments.first[waker.thread] && rec.moments.start[before] + rec.moments.ns[before] > began; before -= 1) {
