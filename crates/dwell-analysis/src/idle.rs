@@ -7,10 +7,11 @@
 //! - `socket` in `accept` or `accept4`,
 //! - `condition`; time at a futex that may be a lock is never idle,
 //!
-//! and when either it has several threads, or nothing but timers, interrupts and threads that are
-//! not in the recording woke it, but for what woke a thread to end it. A group with the first thread of its process (the program itself
-//! rather than a pool) is idle only if other processes are in the recording and its process ran for
-//! less than [`QUIET_SHARE`] of all running time.
+//! and when either it has several threads, or less than half of that was ended by threads of the
+//! recording (what wakes a thread to end it does not count): the rest by timers, interrupts, others, or
+//! not at all. A group with the first thread of its process (the program itself rather than a pool) is
+//! idle only if other processes are in the recording and its process ran for less than [`QUIET_SHARE`]
+//! of all running time.
 //!
 //! Only the waits that made it idle are folded, the rest of the group's time stays as it is.
 use crate::analysis::Analysis;
@@ -107,7 +108,7 @@ fn waits_for_work(analysis: &Analysis<'_>) -> Vec<Option<Reason>> {
 }
 
 fn pools(analysis: &Analysis<'_>, waited: &[[u64; Reason::ALL.len()]]) -> Vec<Pool> {
-    let woken_from_within = groups_woken_from_within(analysis);
+    let ended_from_within = ended_from_within(analysis);
     let pool = |group: usize| {
         let (place, waited_ns) = waited[group]
             .iter()
@@ -117,7 +118,7 @@ fn pools(analysis: &Analysis<'_>, waited: &[[u64; Reason::ALL.len()]]) -> Vec<Po
         let share = &analysis.summary.groups[group];
         let idle = waited_ns > 0
             && waited_ns as f64 >= IDLE_SHARE * share.lifetime_ns as f64
-            && (share.threads > 1 || !woken_from_within[group])
+            && (share.threads > 1 || ended_from_within[group] < waited_ns / 2)
             && (!leads(analysis, group) || is_bystander(analysis, group));
         idle.then_some(Pool {
             group,
@@ -131,20 +132,20 @@ fn pools(analysis: &Analysis<'_>, waited: &[[u64; Reason::ALL.len()]]) -> Vec<Po
     pools
 }
 
-/// By group: true when a recorded thread woke one of its threads.
-fn groups_woken_from_within(analysis: &Analysis<'_>) -> Vec<bool> {
-    let mut woken = vec![false; analysis.groups.groups.len()];
-    for slice in &analysis.tables.slices {
-        let waker = slice.waker_thread.and_then(|id| analysis.index.thread(id));
-        let (Some(thread), Some(_)) = (analysis.index.thread(slice.thread), waker) else {
-            continue;
-        };
+/// By group: blocked time that threads of the recording ended, but for what woke a thread to end it, ns.
+fn ended_from_within(analysis: &Analysis<'_>) -> Vec<u64> {
+    let mut ended = vec![0u64; analysis.groups.groups.len()];
+    for wait in &analysis.waits.waits {
+        let waker = analysis.tables.slices[wait.slice as usize].waker_thread;
+        let thread = wait.thread as usize;
         let row = &analysis.tables.threads[thread];
-        let woken_ns = slice.start_ns.saturating_add(slice.blocked_ns);
-        let to_die = row.ended && row.until_ns.saturating_sub(woken_ns) < LAST_NS;
-        woken[analysis.groups.of_thread(thread)] |= !to_die;
+        let to_die = row.ended && row.until_ns.saturating_sub(wait.woken_ns) < LAST_NS;
+        if !to_die && waker.is_some_and(|id| analysis.index.thread(id).is_some()) {
+            let sum = &mut ended[analysis.groups.of_thread(thread)];
+            *sum = sum.saturating_add(wait.charged_ns);
+        }
     }
-    woken
+    ended
 }
 
 /// True for a group with the first thread of its process.

@@ -84,27 +84,35 @@ fn a_pool_on_a_condition_is_idle_and_contention_is_not() {
     assert_eq!(idle.folded.iter().filter(|f| **f).count(), 2);
 }
 
-/// A lone helper that a thread of the recording woke, so long before its death.
-fn idle_pools_of_a_helper_woken(before_its_death_ns: u64) -> usize {
+/// How many pools are idle where a lone helper waits twice: for `first_ms` until a thread of the recording wakes it, and
+/// for as long as the rest of a second; after that it runs for `runs_ms` and ends.
+fn idle_pools_with_a_helper(first_ms: u64, runs_ms: u64) -> usize {
     let mut builder = TablesBuilder::new();
     let process = builder.process("demo");
     let main = builder.thread(process, "main");
     builder.ran(main, 1000 * MS);
     let helper = builder.thread(process, "helper");
-    let site = builder.site(helper, "lock", "futex", "");
     let stack = builder.stack(&["start_thread", "pthread_cond_wait"]);
-    builder.waited(site, 1000 * MS, 0, 1);
-    builder.sample(helper, "blocked", stack, Some(site), 1000 * MS);
-    builder.kept(site, 1000 * MS, Some(stack), Some(main));
-    builder.ran(helper, before_its_death_ns);
+    for (mark, ms, waker) in [("a", first_ms, Some(main)), ("b", 1000 - first_ms, None)] {
+        if ms > 0 {
+            let site = builder.site(helper, "lock", "futex", mark);
+            builder.waited(site, ms * MS, 0, 1);
+            builder.sample(helper, "blocked", stack, Some(site), ms * MS);
+            builder.kept(site, ms * MS, Some(stack), waker);
+        }
+    }
+    builder.ran(helper, runs_ms * MS);
     builder.tables.threads[helper as usize].ended = true;
     Analysis::of(&builder.tables).idle.pools.len()
 }
 
 #[test]
-fn a_helper_is_idle_that_was_woken_only_to_end() {
-    assert_eq!(idle_pools_of_a_helper_woken(MS), 1);
-    assert_eq!(idle_pools_of_a_helper_woken(50 * MS), 0);
+fn a_lone_helper_is_idle_unless_others_of_the_recording_end_its_waiting() {
+    assert_eq!(idle_pools_with_a_helper(1000, 50), 0);
+    assert_eq!(idle_pools_with_a_helper(600, 50), 0);
+    assert_eq!(idle_pools_with_a_helper(400, 50), 1);
+    // Woken to end.
+    assert_eq!(idle_pools_with_a_helper(1000, 1), 1);
 }
 
 #[test]
