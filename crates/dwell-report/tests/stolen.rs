@@ -26,7 +26,7 @@ fn it_is_told_and_belongs_to_no_stack() {
     };
     let text = render(&answer, &style);
     for expected in [
-        "stolen 10.0%",
+        "stolen 10%",
         "Others had 100 ms (14.3 %) of the processors' time",
     ] {
         assert!(text.contains(expected), "{expected} not in\n{text}");

@@ -155,51 +155,53 @@ pub(super) fn spins(spinning_ns: u64, lifetime_ns: u64) -> bool {
     spinning_ns > 0 && spinning_ns as f64 >= SPINNING_SHARE * lifetime_ns as f64
 }
 
-/// What of the running time was spent waiting, what others had of the processor, then as many reasons for being blocked as fit, the longest
-/// first. That one comes before all else where not all of it fits.
+/// What of the running time was spent waiting, what others had of the processor, and reasons for being blocked, in this order and
+/// the longest of these first; where not all of it fits, what took most of the time.
 fn waiting(page: &Page, division: &Division, width: usize) -> String {
+    let lifetime_ns = division.lifetime_ns;
     // One in two hundred is noise here.
-    let is_noise = |ns: u64| (ns as f64) < 0.005 * division.lifetime_ns as f64;
-    let mut reasons: Vec<(Reason, u64)> = Reason::ALL
-        .into_iter()
-        .map(|r| (r, by_reason(division, r)))
-        .filter(|(_, ns)| *ns > 0 && !is_noise(*ns))
-        .collect();
-    reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-    let blocked = |(reason, ns): (Reason, u64)| {
-        let whole_percent = (100.0 * ns as f64 / division.lifetime_ns as f64).round();
+    let is_noise = |ns: u64| (ns as f64) < 0.005 * lifetime_ns as f64;
+    let (spun, stolen) = (division.spinning_ns, division.stolen_ns);
+    let mut parts = Vec::new();
+    if spins(spun, lifetime_ns) {
+        parts.push((State::Spinning, "spin", spun));
+    }
+    if !is_noise(stolen) {
+        parts.push((State::Stolen, "stolen", stolen));
+    }
+    for reason in Reason::ALL {
         let name = match reason {
             // As short as the others, so that there is room for another one.
             Reason::Condition => "cond",
             _ => reason.name(),
         };
-        (
-            State::Blocked(reason),
-            format!("{name} {whole_percent:.0}%"),
-        )
+        let ns = by_reason(division, reason);
+        if !is_noise(ns) {
+            parts.push((State::Blocked(reason), name, ns));
+        }
+    }
+    parts.retain(|(_, _, ns)| *ns > 0);
+    parts.sort_by_key(|(_, _, ns)| std::cmp::Reverse(*ns));
+    let text = |(state, name, ns): (State, &str, u64)| {
+        let share = 100.0 * ns as f64 / lifetime_ns as f64;
+        let share = match share < 9.95 && state.reason().is_none() {
+            true => tight(ns, lifetime_ns),
+            false => format!("{share:.0}%"),
+        };
+        (state, format!("{name} {share}"))
     };
-    let of_running = |state, word: &str, ns| {
-        let text = format!("{word} {}", tight(ns, division.lifetime_ns));
-        (state, text)
-    };
-    let spun = division.spinning_ns;
-    let spun = spins(spun, division.lifetime_ns).then(|| of_running(State::Spinning, "spin", spun));
-    let stolen = division.stolen_ns;
-    let stolen =
-        (stolen > 0 && !is_noise(stolen)).then(|| of_running(State::Stolen, "stolen", stolen));
-    let mut reasons = reasons.into_iter().map(blocked);
-    let wanted = reasons.next().into_iter().chain(spun).chain(stolen);
     let mut used = 0;
-    let mut parts: Vec<(State, String)> = wanted
-        .chain(reasons)
-        .take_while(|(_, text)| {
-            used += text.len() + if used == 0 { 0 } else { 2 };
-            used <= width
-        })
-        .collect();
-    parts.sort_by_key(|(state, _)| state.reason().is_some());
-    let parts = parts.iter().map(|(state, text)| page.state(*state, text));
-    parts.collect::<Vec<_>>().join("  ")
+    let fits = |(_, text): &(State, String)| {
+        used += text.len() + if used == 0 { 0 } else { 2 };
+        used <= width
+    };
+    let mut texts: Vec<(State, String)> = parts.into_iter().map(text).take_while(fits).collect();
+    texts.sort_by_key(|(state, _)| match state {
+        State::Blocked(_) => State::COUNT,
+        other => other.index(),
+    });
+    let texts = texts.iter().map(|(state, text)| page.state(*state, text));
+    texts.collect::<Vec<_>>().join("  ")
 }
 
 fn by_reason(division: &Division, reason: Reason) -> u64 {
