@@ -56,7 +56,6 @@ impl<'t> Analysis<'t> {
         };
         analysis.futex_sites = sites::of(&analysis);
         analysis.reasons = sites::reasons(&analysis);
-        analysis.waits.tell_reasons(&analysis.reasons);
         analysis.profile = Profile::of(&analysis);
         analysis.summary = Summary::of(tables, &analysis.groups, &analysis.profile);
         analysis.idle = Idle::of(&analysis);

@@ -198,7 +198,7 @@ impl<'a, 't> Walk<'a, 't> {
         let label = self.analysis.groups.label_of_thread(wait.thread as usize);
         let link = Link {
             label,
-            reason: wait.reason,
+            reason: self.analysis.reasons[wait.site as usize],
         };
         let path = self.node(parent, Step::Link(link));
         let slice = &self.analysis.tables.slices[wait.slice as usize];

@@ -70,7 +70,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Joins samples and exact sums, for which it needs of the analysis everything above it.
+    /// Joins samples and exact sums, for which it needs the analysis' fields up to `reasons`.
     pub(crate) fn of(analysis: &Analysis<'_>) -> Profile {
         let mut builder = Builder::new(analysis);
         waits::add(&mut builder);

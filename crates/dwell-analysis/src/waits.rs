@@ -8,7 +8,6 @@
 //! see [`Waits::covered_ns`].
 use crate::apportion::{apportion, scaled};
 use crate::index::Index;
-use crate::state::Reason;
 use dwell_recording::tables::Tables;
 
 /// A single wait that was kept.
@@ -18,10 +17,8 @@ pub struct Wait {
     pub slice: u32,
     /// Position in `threads`.
     pub thread: u32,
-    /// Position in `sites`.
+    /// Position in `sites`, and in [`crate::Analysis::reasons`]: where, and why.
     pub site: u32,
-    /// Why it waited.
-    pub reason: Reason,
     /// When it left the processor, ns.
     pub start_ns: u64,
     /// When it was woken, ns.
@@ -94,13 +91,6 @@ impl Waits {
         }
     }
 
-    /// Waits as what they were found to be: `reasons` are in step with `sites`.
-    pub(crate) fn tell_reasons(&mut self, reasons: &[Reason]) {
-        for wait in &mut self.waits {
-            wait.reason = reasons[wait.site as usize];
-        }
-    }
-
     /// The waits of the thread at this position, by wake-up.
     pub fn of_thread(&self, thread: usize) -> &[Wait] {
         let range = self.thread_start[thread] as usize..self.thread_start[thread + 1] as usize;
@@ -108,21 +98,7 @@ impl Waits {
     }
 }
 
-/// A site of preemption has no reason, and should have no blocked time.
-pub(crate) fn site_reason(name: &str) -> Reason {
-    if name.is_empty() {
-        Reason::Other
-    } else {
-        Reason::from_name(name)
-    }
-}
-
 fn kept_waits(tables: &Tables, index: &Index) -> Vec<Wait> {
-    let reasons: Vec<Reason> = tables
-        .sites
-        .iter()
-        .map(|site| site_reason(&site.reason))
-        .collect();
     let wait = |(slice, row): (u32, &dwell_recording::rows::SliceRow)| {
         let woken_ns = row.start_ns.saturating_add(row.blocked_ns);
         (row.blocked_ns > 0 && woken_ns > row.start_ns).then_some(())?;
@@ -130,7 +106,6 @@ fn kept_waits(tables: &Tables, index: &Index) -> Vec<Wait> {
             slice,
             thread: index.thread(row.thread)? as u32,
             site: index.site(row.site)? as u32,
-            reason: reasons[index.site(row.site)?],
             start_ns: row.start_ns,
             woken_ns,
             end_ns: woken_ns.saturating_add(row.runnable_ns),

@@ -58,7 +58,8 @@ pub fn totals(analysis: &Analysis<'_>) -> Vec<Woken> {
     for wait in &analysis.waits.waits {
         let slice = &analysis.tables.slices[wait.slice as usize];
         let waiter = analysis.groups.label_of_thread(wait.thread as usize);
-        let key = (waiter, wait.reason, waker_key(analysis, slice));
+        let reason = analysis.reasons[wait.site as usize];
+        let key = (waiter, reason, waker_key(analysis, slice));
         let total = totals
             .entry(key)
             .or_insert_with(|| Total::new(waker_of(analysis, slice)));
@@ -139,7 +140,7 @@ pub fn longest<'a>(analysis: &'a Analysis<'_>, limit: usize) -> Vec<&'a Wait> {
     }
     let wanted = |wait: &&Wait| {
         let group = analysis.groups.of_thread(wait.thread as usize);
-        idle[group] != Some(State::Blocked(wait.reason))
+        idle[group] != Some(State::Blocked(analysis.reasons[wait.site as usize]))
     };
     let mut longest: Vec<&Wait> = analysis.waits.waits.iter().filter(wanted).collect();
     let key = |w: &&Wait| (std::cmp::Reverse(w.blocked_ns()), w.slice);

@@ -1,9 +1,8 @@
 //! What futex waits are, and who is charged for them.
 use dwell_analysis::locks::{Identity, Locks, Use, total};
 use dwell_analysis::testing::{MS, TablesBuilder};
-use dwell_analysis::{Analysis, Reason, State};
-
 use dwell_analysis::wakers::Waker;
+use dwell_analysis::{Analysis, Reason, State};
 use dwell_recording::rows::{LockRow, lock_kind};
 use dwell_recording::tables::Tables;
 
@@ -35,7 +34,7 @@ fn classified(stack: &str, operation: &str, timed: bool) -> (String, String, Use
     };
     let times = analysis.summary.total.times;
     assert_eq!(times.get(State::Blocked(reason)), 5 * MS, "{frames:?}");
-    assert_eq!(analysis.waits.waits[0].reason, reason);
+    assert_eq!(analysis.reasons, [reason]);
     let caller = lock.caller.map(|f| analysis.names.function(f).name.clone());
     (
         lock.runtime.to_owned(),

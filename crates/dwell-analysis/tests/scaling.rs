@@ -155,9 +155,7 @@ fn runnable_time_has_no_count_when_a_part_follows_sleeps() {
         builder.waited(site, blocked_ns, 50 * MS, count);
         builder.sample(thread, "blocked", stack, Some(site), 10 * MS);
     }
-    let entries = dwell_analysis::Analysis::of(&builder.tables)
-        .profile
-        .entries;
+    let entries = Analysis::of(&builder.tables).profile.entries;
     let counts: Vec<_> = entries
         .iter()
         .map(|e| (e.state.name(), e.weight_ns / MS, e.waits))

@@ -1,7 +1,6 @@
 //! Who ended the waits, and what they were really waiting for.
 use dwell_analysis::chains::{Chain, Root, chains, chains_of};
 use dwell_analysis::testing::{MS, Scale, drawn_waits, fixture};
-
 use dwell_analysis::wakers::{Waker, longest, totals};
 use dwell_analysis::{Analysis, Reason};
 use dwell_recording::tables::Tables;

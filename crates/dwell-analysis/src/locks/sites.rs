@@ -6,7 +6,6 @@ use super::{Identity, Use, add};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
 use crate::state::Reason;
-use crate::waits::site_reason;
 use dwell_recording::rows::{SiteRow, reason};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -57,6 +56,15 @@ pub(crate) fn reasons(analysis: &Analysis<'_>) -> Vec<Reason> {
         }
     }
     reasons
+}
+
+/// A site of preemption has no reason, and should have no blocked time.
+fn site_reason(name: &str) -> Reason {
+    if name.is_empty() {
+        Reason::Other
+    } else {
+        Reason::from_name(name)
+    }
 }
 
 /// Positions of sites without a word whose stacks' names say that they wait for news.

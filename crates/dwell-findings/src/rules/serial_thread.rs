@@ -37,7 +37,7 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
         let waker = slice
             .waker_thread
             .and_then(|id| recorded.analysis.index.thread(id));
-        let is_apart = wait.reason == Reason::Child;
+        let is_apart = recorded.analysis.reasons[wait.site as usize] == Reason::Child;
         if let Some(waker) = waker.filter(|w| !is_apart && *w != wait.thread as usize) {
             let waited = by_thread.entry(waker).or_default();
             waited.ns = waited.ns.saturating_add(wait.charged_ns);

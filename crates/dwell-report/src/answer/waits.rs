@@ -124,7 +124,7 @@ fn long_wait(analysis: &Analysis<'_>, wait: &Wait) -> LongWait {
     LongWait {
         tid: thread.tid,
         thread: label.short(),
-        reason: wait.reason.name().to_owned(),
+        reason: analysis.reasons[wait.site as usize].name().to_owned(),
         syscall: tables.sites[wait.site as usize].syscall.clone(),
         at_ns: wait.start_ns.saturating_sub(tables.meta.start_ns),
         blocked_ns: wait.blocked_ns(),

@@ -159,28 +159,23 @@ pub(super) fn spins(spinning_ns: u64, lifetime_ns: u64) -> bool {
 /// the longest of these first; where not all of it fits, what took most of the time.
 fn waiting(page: &Page, division: &Division, width: usize) -> String {
     let lifetime_ns = division.lifetime_ns;
-    // One in two hundred is noise here.
-    let is_noise = |ns: u64| (ns as f64) < 0.005 * lifetime_ns as f64;
-    let (spun, stolen) = (division.spinning_ns, division.stolen_ns);
-    let mut parts = Vec::new();
-    if spins(spun, lifetime_ns) {
-        parts.push((State::Spinning, "spin", spun));
-    }
-    if !is_noise(stolen) {
-        parts.push((State::Stolen, "stolen", stolen));
-    }
-    for reason in Reason::ALL {
-        let name = match reason {
+    let named = |(state, ns): (State, u64)| {
+        let name = match state {
+            State::Spinning => "spin",
             // As short as the others, so that there is room for another one.
-            Reason::Condition => "cond",
-            _ => reason.name(),
+            State::Blocked(Reason::Condition) => "cond",
+            State::Blocked(reason) => reason.name(),
+            State::Stolen => state.name(),
+            State::Running | State::Runnable | State::Lost => return None,
         };
-        let ns = by_reason(division, reason);
-        if !is_noise(ns) {
-            parts.push((State::Blocked(reason), name, ns));
-        }
-    }
-    parts.retain(|(_, _, ns)| *ns > 0);
+        let told = match state {
+            State::Spinning => spins(ns, lifetime_ns),
+            // One in two hundred is noise here.
+            _ => ns > 0 && ns as f64 >= 0.005 * lifetime_ns as f64,
+        };
+        told.then_some((state, name, ns))
+    };
+    let mut parts: Vec<_> = states(division).into_iter().filter_map(named).collect();
     parts.sort_by_key(|(_, _, ns)| std::cmp::Reverse(*ns));
     let text = |(state, name, ns): (State, &str, u64)| {
         let share = 100.0 * ns as f64 / lifetime_ns as f64;
@@ -202,14 +197,6 @@ fn waiting(page: &Page, division: &Division, width: usize) -> String {
     });
     let texts = texts.iter().map(|(state, text)| page.state(*state, text));
     texts.collect::<Vec<_>>().join("  ")
-}
-
-fn by_reason(division: &Division, reason: Reason) -> u64 {
-    division
-        .blocked_by_reason_ns
-        .get(reason.name())
-        .copied()
-        .unwrap_or(0)
 }
 
 fn idle_line(answer: &Answer) -> Option<String> {
