@@ -8,7 +8,7 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 export DWELL_TEST_PROGRAMS=${DWELL_TEST_PROGRAMS:-$target/programs}
 left_out=()
 
-step() { printf '\n== %s\n' "$*"; }
+step() { printf '\n== %s (after %d s)\n' "$*" $SECONDS; }
 
 # Tests of what does not hold yet, by name: run by hand with `cargo test -- --ignored NAME`. Named in
 # the output of every run, so that nobody forgets them.
@@ -17,12 +17,17 @@ while read -r name _; do
     case "$name" in "" | \#*) ;; *) not_yet+=("$name") ;; esac
 done <tests/not-yet.txt
 
-# Runs tests of one target. Of the whole workspace: for one package its dependencies would be compiled
-# anew, with fewer features.
+# Targets whose tests measure no times: counts, stacks and names are the same beside another test, and each test waits
+# for half of its time.
+two_at_a_time=" e2e_blocks e2e_boost e2e_boost_blame e2e_boost_names e2e_boost_redirect e2e_counts e2e_names e2e_stacks \
+    e2e_stacks_oracle e2e_vm exact killed programs torture "
+
+# Runs tests of one target, so many at a time. Of the whole workspace: for one package its dependencies would be
+# compiled anew, with fewer features.
 run_target() {
-    local target=$1
-    shift
-    cargo test --locked --workspace --test "$target" -- --ignored --test-threads=1 "$@" </dev/null
+    local at_a_time=$1 target=$2
+    shift 2
+    cargo test --locked --workspace --test "$target" -- --ignored --test-threads="$at_a_time" "$@" </dev/null
 }
 
 # The names of the tests that an output says have failed.
@@ -45,25 +50,28 @@ wait_until_calm() {
     echo "The host takes $percent % of the processors' time."
 }
 
-# Runs tests of one target. What fails is kept for later (again), but for a target that names no test (failed).
+# Runs tests of one target, so many at a time. What fails is kept for later (again), but for a target that names no
+# test (failed).
 try_target() {
-    local target=$1 names
-    shift
-    run_target "$target" "$@" 2>&1 | tee "$output" && return
+    local target=$2 names
+    run_target "$@" 2>&1 | tee "$output" && return
     names=$(failures_in "$output" | paste -sd ' ')
     if [ -n "$names" ]; then again[$target]=$names; else failed+=("$target"); fi
 }
 
-# One at a time: they measure times, and the machine may have two processors. What fails is run up to
+# Most one at a time: they measure times, and the machine may have two processors. What fails is run up to
 # twice more by itself, after all others and when the host lets the machine alone: on a machine shared with
 # others a measurement can be disturbed, a bug stays.
 end_to_end() {
-    local skip=() failed=() names=() name target targets output
+    local skip=() failed=() names=() name target targets at_a_time output
     local -A again=()
     for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
     targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs dwell-locks/tests/*.rs dwell-trace/tests/*.rs | sed 's|.*/||; s|\.rs$||')
     output=$(mktemp)
-    while read -r target; do try_target "$target" "${skip[@]}"; done <<<"$targets"
+    while read -r target; do
+        case "$two_at_a_time" in *" $target "*) at_a_time=2 ;; *) at_a_time=1 ;; esac
+        try_target $at_a_time "$target" "${skip[@]}"
+    done <<<"$targets"
     for _ in 1 2; do
         [ ${#again[@]} -gt 0 ] || break
         step "waiting for a calm moment to repeat what failed: ${again[*]}"
@@ -72,7 +80,7 @@ end_to_end() {
             read -ra names <<<"${again[$target]}"
             unset "again[$target]"
             step "$target failed; once more: ${names[*]}"
-            try_target "$target" --exact "${names[@]}"
+            try_target 1 "$target" --exact "${names[@]}"
         done
     done
     failed+=("${!again[@]}")

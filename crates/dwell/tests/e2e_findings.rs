@@ -252,15 +252,9 @@ fn healthy_programs_are_told_nothing_that_is_worth_changing() {
     assert_no_false_alarms(&[]);
 }
 
-/// More rules have what they need.
+/// All rules have what they need.
 #[test]
 #[ignore = "needs root"]
-fn nor_when_their_locks_are_counted() {
-    assert_no_false_alarms(&["--locks"]);
-}
-
-#[test]
-#[ignore = "needs root"]
-fn nor_with_the_ledger_of_memory() {
-    assert_no_false_alarms(&["--memory"]);
+fn nor_with_locks_and_memory_recorded() {
+    assert_no_false_alarms(&["--locks", "--memory"]);
 }
