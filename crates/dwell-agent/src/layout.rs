@@ -40,7 +40,11 @@ pub struct PatchedWindow {
     pub padding: [u8; 6],
 }
 
-/// What a handler needs to know; the first thing in an arena's data.
+/// Bytes from a [`Link`] to the state of an arena that has one of its own: code that is always there for such need not look
+/// it up, which would take as long as all else that an operation without a wait does with it.
+pub const STATE_DISTANCE: u64 = 64;
+
+/// What a handler needs to know; in an arena's data, [`STATE_DISTANCE`] before its state.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Link {

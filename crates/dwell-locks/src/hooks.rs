@@ -1,6 +1,6 @@
 //! Which functions get which hook.
 use crate::libc::Libc;
-use dwell_patch::Hook;
+use dwell_patch::{Hook, Place};
 
 /// A function of libc and what of the agent stands in for it.
 pub(crate) struct Function {
@@ -168,6 +168,10 @@ pub(crate) const RETAKE: Function = plain("pthread_cond_wait", dwell_agent::RETA
 pub(crate) const SPIN_LOCK: &str = "pthread_spin_lock";
 /// The hook at its entry, where that tells whether it waits.
 pub(crate) const SPIN_ENTRY: Hook = Hook::Inline(dwell_agent::SPIN_OFFSET);
+/// The hook where glibc tries to take it, for the first time and whenever its loop has seen it free. Where that cannot be, its
+/// `ret` counts alone.
+pub(crate) const SPIN_QUICK: (Place, Hook) =
+    (Place::Head, Hook::Inline(dwell_agent::GLIBC_SPIN_OFFSET));
 /// The hook in the loop in which glibc waits for a spin lock.
 pub(crate) const SPINS: Hook = Hook::Call(dwell_agent::SPINS_OFFSET);
 

@@ -101,8 +101,20 @@ mod tests {
         assert!(!named(b"pthread_mutex_lock") && !named(b"pthread_mutex_unlock"));
         let offset = spin_loop(&image).expect("glibc's spin lock");
         let symbol = image.symbols().find(|s| s.name == b"pthread_spin_lock");
-        let at = symbol.expect("a symbol").address + u64::from(offset);
+        let function = symbol.expect("a symbol").address;
+        let at = function + u64::from(offset);
         assert_eq!(image.file().bytes_at(at, 2), Some(&[0xf3, 0x90][..]));
+        // Its loop leads to its entry, which is hooked for all passes.
+        assert_eq!(
+            refused(&image, function, Place::Entry),
+            Some(Refusal::LoopsToEntry)
+        );
+        assert_eq!(refused(&image, function, Place::Head), None);
+    }
+
+    fn refused(image: &Image<'_>, function: u64, place: Place) -> Option<Refusal> {
+        let requests = [Request { function, place }];
+        plan(image, &requests).refused.first().map(|(_, why)| *why)
     }
 
     /// Where the planner refuses the entry of a function because of its own jumps, it has no word against what
@@ -116,11 +128,7 @@ mod tests {
             let Some(offset) = past_entry(&image, symbol.address) else {
                 continue;
             };
-            let refused = |place| {
-                let function = symbol.address;
-                let requests = [Request { function, place }];
-                plan(&image, &requests).refused.first().map(|(_, why)| *why)
-            };
+            let refused = |place| refused(&image, symbol.address, place);
             assert_eq!(refused(Place::Entry), Some(Refusal::JumpInto));
             assert_eq!(refused(Place::Offset(offset)), None);
             found += 1;

@@ -1,7 +1,7 @@
 //! What to hook in a libc.
 use crate::hooks::{
     DESTROYS, FORBIDS, FUNCTIONS, Function, LEAVE, LEAVE_LOCK, LEAVE_SPIN, MAKES, RETAKE,
-    SPIN_LOCK, SPINS, UNLOCK,
+    SPIN_LOCK, SPIN_QUICK, SPINS, UNLOCK,
 };
 use crate::inside::{retake, spin_loop};
 use crate::libc::Libc;
@@ -54,8 +54,10 @@ impl Wanted {
             }
         }
         if let Some(offset) = spin_loop {
-            let at = FunctionAt::Name(SPIN_LOCK.to_owned());
-            add(SPIN_LOCK, at, Place::Offset(offset), SPINS);
+            for (place, hook) in [(Place::Offset(offset), SPINS), SPIN_QUICK] {
+                let at = FunctionAt::Name(SPIN_LOCK.to_owned());
+                add(SPIN_LOCK, at, place, hook);
+            }
         }
         if let Some(address) = retake(&image).filter(|_| with_retake && libc != Libc::Unknown) {
             for (place, hook) in [(Place::Entry, RETAKE.entry(libc)), (Place::Rets, LEAVE)] {
@@ -76,9 +78,9 @@ pub(crate) fn is_retake(probe: &Probe) -> bool {
     matches!(probe.function, FunctionAt::Address(_))
 }
 
-/// Whether what passes a hook is counted.
+/// Whether what passes a hook is counted there alone.
 pub(crate) fn is_counted(probe: &Probe) -> bool {
-    ![MAKES.1, DESTROYS.1, FORBIDS.1].contains(&probe.hook)
+    ![MAKES.1, DESTROYS.1, FORBIDS.1, SPIN_QUICK.1].contains(&probe.hook)
 }
 
 /// Where a function is hooked, and how.

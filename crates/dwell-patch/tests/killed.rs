@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Puppet, assert_pristine, at_entry, from_environment};
-use dwell_agent::layout::{Header, Link, MAGIC};
+use dwell_agent::layout::{Header, Link, MAGIC, STATE_DISTANCE};
 use dwell_patch::process::AtEntry;
 use dwell_patch::{Attachment, Hook, recover};
 use std::fs::File;
@@ -22,6 +22,7 @@ const FUNCTIONS: [&str; 6] = [
     "coroutine_step",
 ];
 const PID: &str = "DWELL_TEST_ATTACH_TO";
+const PAGE: usize = 4096;
 
 /// What is killed: attaches and lets go for as long as it lives.
 #[test]
@@ -127,8 +128,12 @@ fn arena_total(pid: i32) -> Option<u64> {
     let arena = starts
         .into_iter()
         .find(|&start| word(start) == MAGIC && field(start, offset_of!(Header, windows)) > 0)?;
-    let link = arena + field(arena, offset_of!(Header, code_len));
-    let counters = field(link, offset_of!(Link, counters));
+    let counters = arena + field(arena, offset_of!(Header, code_len));
+    // Behind them, at the end of a page: it says where they are.
+    let mut links = (counters..)
+        .step_by(PAGE)
+        .map(|page| page + PAGE as u64 - STATE_DISTANCE);
+    let link = links.find(|&link| field(link, offset_of!(Link, counters)) == counters)?;
     let bytes = field(link, offset_of!(Link, stride)) << field(link, offset_of!(Link, stripe_bits));
     Some((0..bytes / 8).map(|n| word(counters + n * 8)).sum())
 }

@@ -410,7 +410,7 @@ fn missed(locks: &Locks) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for missed in locks.missed() {
         let part = match missed.place {
-            Place::Entry => "entry",
+            Place::Entry | Place::Head => "entry",
             Place::Offset(_) => "waiting",
             Place::Returns | Place::Rets => "returns",
         };

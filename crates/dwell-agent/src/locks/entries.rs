@@ -20,8 +20,8 @@ use super::layout::{
 };
 use super::operation::{CONTENDED, EBUSY, Operation};
 use super::release::{glibc_released, musl_released, tell_release};
-use super::words::glibc_rwlock;
-use crate::layout::Link;
+use super::words::{SPIN_FREE, glibc_rwlock};
+use crate::layout::STATE_DISTANCE;
 use crate::system::SYS_FUTEX;
 use core::arch::global_asm;
 use core::mem::offset_of;
@@ -30,7 +30,7 @@ global_asm!(
     // Finds this thread's slot for the lock in rdi, whose key is in a register: r8 + rdx + BLOCKS, with the
     // state in r8. Changes rax, rcx and rdx.
     ".macro dwell_find key otherwise",
-    "   mov  {LINK_STATE}(%r11), %r8",
+    "   lea  {STATE_DISTANCE}(%r11), %r8",
     "   mov  %fs:0, %rax",
     "   mov  %rax, %rcx",
     "   shr  ${THREAD_SHIFT}, %rcx",
@@ -206,7 +206,21 @@ global_asm!(
     "   dwell_acquired",
     "9: mov  ${DOWN}, %eax",
     "   jmp  dwell_enter",
-    // At the `ret` of what takes a glibc spin lock, which is in rdi still, and which nobody spun for.
+    // A glibc spin lock that nobody spins for, and that is free. What is looked up before the locked instruction waits less for
+    // it than what is looked up after it.
+    "dwell_entry glibc_spin",
+    "   dwell_key {SPIN_KIND}",
+    "   dwell_find %rsi 9f",
+    "   dwell_alone 9f",
+    "   cmpq $0, {EVENTS}(%r8)",
+    "   je   9f",
+    "   mov  ${SPIN_FREE}, %eax",
+    "   xor  %ecx, %ecx",
+    "   lock cmpxchg %ecx, (%rdi)",
+    "   jne  9f",
+    "   dwell_acquired",
+    "9: notrack jmp *%r10",
+    // At the `ret` of what takes any other, which is in rdi still.
     "dwell_entry took_spin",
     "   dwell_key {SPIN_KIND}",
     "   dwell_find %rsi 9f",
@@ -265,7 +279,7 @@ global_asm!(
     "   jmp  dwell_enter",
     // musl tries to lock while it waits, too: that is no operation of the program.
     "dwell_entry musl_trylock",
-    "   mov  {LINK_STATE}(%r11), %r8",
+    "   lea  {STATE_DISTANCE}(%r11), %r8",
     "   mov  (%rsp), %rax",
     "   sub  {INSIDE}(%r8), %rax",
     "   cmp  {INSIDE}+8(%r8), %rax",
@@ -301,7 +315,7 @@ global_asm!(
     "   jne  7f",
     "   cmpl $0, (%rdi)",
     "   je   6f",
-    "   mov  {LINK_STATE}(%r11), %r8",
+    "   lea  {STATE_DISTANCE}(%r11), %r8",
     "   dwell_tid %eax",
     "   cmp  %eax, 8(%rdi)",
     "   jne  6f",
@@ -342,11 +356,10 @@ global_asm!(
     // Whether anyone minds that the lock in rdi is let go is asked before.
     ".macro dwell_leave name operation",
     "   dwell_entry \\name",
-    "   mov  {LINK_STATE}(%r11), %r8",
     "   imul ${HASH}, %edi, %eax",
     "   shr  ${WAITING_DROP}, %eax",
-    "   mov  {WAITING}(%r8,%rax,4), %ecx",
-    "   or   {OWED}(%r8,%rax,4), %ecx",
+    "   mov  {STATE_DISTANCE}+{WAITING}(%r11,%rax,4), %ecx",
+    "   or   {STATE_DISTANCE}+{OWED}(%r11,%rax,4), %ecx",
     "   jne  7f",
     "   notrack jmp *%r10",
     "7: mov  $\\operation, %eax",
@@ -430,6 +443,7 @@ global_asm!(
     CANCEL_OFFSET = const offset_of!(State, settings) + offset_of!(Settings, cancel_offset),
     CANCEL_MASK = const offset_of!(State, settings) + offset_of!(Settings, cancel_mask),
     CANCELLED = const offset_of!(State, settings) + offset_of!(Settings, cancelled),
+    SPIN_FREE = const SPIN_FREE,
     RWLOCK_NOT_ONLY_READ = const glibc_rwlock::NOT_ONLY_READ as i32,
     RWLOCK_READER = const glibc_rwlock::READER,
     RWLOCK_WRITE_PHASE = const glibc_rwlock::WRITE_PHASE,
@@ -438,7 +452,7 @@ global_asm!(
     RWLOCK_WRITERS = const glibc_rwlock::WRITERS_AT,
     RWLOCK_WRITER = const glibc_rwlock::WRITER_AT,
     EVENTS = const offset_of!(State, settings) + offset_of!(Settings, events),
-    LINK_STATE = const offset_of!(Link, state),
+    STATE_DISTANCE = const STATE_DISTANCE,
     THREAD_SHIFT = const THREAD_SHIFT,
     HASH = const HASH as i32,
     THREAD_DROP = const 32 - BLOCK_BITS,

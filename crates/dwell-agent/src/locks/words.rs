@@ -33,6 +33,8 @@ pub(super) mod glibc_rwlock {
     /// The thread that has it for writing.
     pub const WRITER_AT: u64 = 24;
 }
+/// What the word of a glibc spin lock is that nobody has. Every attempt takes one off.
+pub(super) const SPIN_FREE: u32 = 1;
 /// What a glibc mutex' word is where it is taken and nobody waits.
 const GLIBC_TAKEN: u32 = 1;
 /// Where it is taken and its release is to be told. For glibc whatever is more than 1 may have waiters;

@@ -22,6 +22,9 @@ pub use windows::{Site, Window};
 pub enum Place {
     /// Where calls arrive: the first instruction, after an `endbr64`.
     Entry,
+    /// The same, also where the function loops to it: what is there sees passes, which may be more than calls. No more may be
+    /// live there than at an entry.
+    Head,
     /// The instruction at this distance from the start, bytes.
     Offset(u32),
     /// Every `ret` and every jump that leaves the function.

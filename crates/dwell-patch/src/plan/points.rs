@@ -21,7 +21,7 @@ pub(super) fn of(image: &Image<'_>, request: Request) -> Result<(Function, Point
     let function = image.function(request.function)?;
     let instructions = image.decode(function)?;
     let wanted = match request.place {
-        Place::Entry => vec![entry(&instructions)?],
+        Place::Entry | Place::Head => vec![entry(&instructions)?],
         Place::Offset(offset) => {
             let address = function.start + u64::from(offset);
             let index = instructions.binary_search_by_key(&address, Instruction::ip);

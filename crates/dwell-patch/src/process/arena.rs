@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! code, executable:  header | patched windows | the agent | programs | stubs
-//! data, writable:    link | counters, one stripe after another | state of the agent's code, first part
+//! data, writable:    counters, one stripe after another | link | state of the agent's code, first part
 //! data, shared:      state, second part
 //! owner, shared:     one page with the owner's word
 //! ```
@@ -10,7 +10,7 @@ use super::attach::State;
 use super::detour::{Room, Shared};
 use super::segment::Segment;
 use super::space::Mapping;
-use dwell_agent::layout::{Header, Link, PatchedWindow};
+use dwell_agent::layout::{Header, Link, PatchedWindow, STATE_DISTANCE};
 use std::io;
 use std::mem::size_of;
 use std::ops::Range;
@@ -33,8 +33,6 @@ const WIDE: u64 = 64 << 30;
 const LOWEST: u64 = 64 << 10;
 /// Past the highest address that a program may map.
 const HIGHEST: u64 = 0x7fff_ffff_f000;
-/// A link takes a cache line, so that it shares none with counters.
-const LINK_SPACE: u64 = 64;
 const CACHE_LINE: u64 = 64;
 
 /// Sizes and offsets of an arena.
@@ -47,6 +45,7 @@ pub(super) struct Layout {
     pub counters: u64,
     pub stride: u64,
     pub stripe_bits: u32,
+    pub link: u64,
     /// Of the state's first part, a page of its own; empty where that is [`Layout::shared`].
     pub state: u64,
     /// Of its second part.
@@ -92,10 +91,12 @@ impl Layout {
         let programs = (agent + dwell_agent::CODE.len() as u64).next_multiple_of(CACHE_LINE);
         let stubs = (programs + programs_len).next_multiple_of(CACHE_LINE);
         let code_len = (stubs + stub_bytes as u64).next_multiple_of(PAGE);
-        const { assert!(size_of::<Link>() as u64 <= LINK_SPACE) };
+        // A link takes a cache line, so that it shares none with counters.
+        const { assert!(size_of::<Link>() as u64 <= STATE_DISTANCE && STATE_DISTANCE == CACHE_LINE) };
         let stride = (sites as u64 * 8).next_multiple_of(CACHE_LINE);
-        let counters = code_len + LINK_SPACE;
-        let state = (counters + (stride << stripe_bits)).next_multiple_of(PAGE);
+        let counters = code_len;
+        let state = (counters + (stride << stripe_bits) + STATE_DISTANCE).next_multiple_of(PAGE);
+        let link = state - STATE_DISTANCE;
         let shared = state + state_sizes.own_len.next_multiple_of(PAGE);
         let owner = shared + state_sizes.shared_len.next_multiple_of(PAGE);
         Layout {
@@ -106,13 +107,14 @@ impl Layout {
             counters,
             stride,
             stripe_bits,
+            link,
             state,
             shared,
             owner,
         }
     }
 
-    /// The memory of an arena at an address, whose first data is a word that tells it from any other.
+    /// The memory of an arena at an address, with a word in the place of the link that tells it from any other.
     pub fn room(&self, address: u64, word: u64, segments: &Segments) -> Room {
         let at = |from: u64, to: u64| address + from..address + to;
         let shared = |range: Range<u64>, segment: &Option<Arc<Segment>>, is_writable| Shared {
@@ -139,7 +141,7 @@ impl Layout {
                 (owner, libc::PROT_READ),
             ],
             wiped: at(self.state, self.shared),
-            mark: (address + self.code_len, word),
+            mark: (address + self.link, word),
         }
     }
 

@@ -363,7 +363,7 @@ impl Attachment {
         let hook_site = |request: usize| HookSite {
             hook: hooks[request],
             number: request as u64,
-            link: address + layout.code_len,
+            link: address + layout.link,
             counters: link.counters,
             stride: layout.stride as u32,
             stripe_bits: layout.stripe_bits,
@@ -529,7 +529,7 @@ impl Attachment {
             link.owner,
             link.state,
         ];
-        self.space.write_words(address + layout.code_len, &words)?;
+        self.space.write_words(address + layout.link, &words)?;
         self.space
             .write(address + layout.agent, dwell_agent::CODE)?;
         self.space.write(address + layout.stubs, stubs)?;
