@@ -2,7 +2,7 @@
 //! nothing but code, and hands it to the crate as bytes with the offsets of its entry points.
 use anyhow::{Context, Result, bail, ensure};
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +53,8 @@ fn compile(elf: &Path) -> Result<()> {
 struct Blob<'data> {
     code: &'data [u8],
     entries: Vec<(String, u64)>,
+    /// Offset and length of those that say how much of them may be copied.
+    copied: Vec<(u64, u64)>,
 }
 
 impl<'data> Blob<'data> {
@@ -79,15 +81,26 @@ impl<'data> Blob<'data> {
             "the agent needs relocations"
         );
         let mut entries = Vec::new();
+        let mut copied = Vec::new();
         for symbol in elf.symbols().filter(|s| s.section_index() == Some(index)) {
             let name = symbol.name()?;
-            if let Some(entry) = name.strip_prefix(ENTRY_PREFIX) {
-                entries.push((entry.to_uppercase(), symbol.address()));
+            let Some(entry) = name.strip_prefix(ENTRY_PREFIX) else {
+                continue;
+            };
+            entries.push((entry.to_uppercase(), symbol.address()));
+            // What Rust compiles is a function by its type, with a size of its own.
+            if symbol.kind() != SymbolKind::Text && symbol.size() > 0 {
+                copied.push((symbol.address(), symbol.size()));
             }
         }
         ensure!(!entries.is_empty(), "the agent has no entry points");
         entries.sort();
-        Ok(Blob { code, entries })
+        copied.sort_unstable();
+        Ok(Blob {
+            code,
+            entries,
+            copied,
+        })
     }
 
     fn constants(&self) -> Result<String> {
@@ -100,6 +113,12 @@ impl<'data> Blob<'data> {
             )?;
             writeln!(text, "pub const {name}_OFFSET: u64 = {offset};")?;
         }
+        writeln!(
+            text,
+            "const COPIED: [(u64, u64); {}] = {:?};",
+            self.copied.len(),
+            self.copied
+        )?;
         Ok(text)
     }
 }

@@ -19,3 +19,11 @@ mod system;
 pub const CODE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blob.bin"));
 
 include!(concat!(env!("OUT_DIR"), "/blob_entries.rs"));
+
+/// The part of [`CODE`] from this offset that belongs where it is used: it may stand anywhere, with its jumps to elsewhere
+/// in the agent made anew. Empty where there is none.
+pub fn copied(offset: u64) -> &'static [u8] {
+    let found = COPIED.binary_search_by_key(&offset, |&(start, _)| start);
+    let len = found.map_or(0, |at| COPIED[at].1 as usize);
+    &CODE[offset as usize..][..len]
+}

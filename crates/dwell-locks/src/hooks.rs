@@ -21,9 +21,20 @@ pub(crate) struct Function {
 #[derive(Clone, Copy)]
 enum Quick {
     Nowhere,
-    Mutex { glibc: u64, musl: u64 },
-    Rwlock { glibc: u64 },
-    Semaphore { glibc: u64 },
+    Mutex {
+        glibc: u64,
+        musl: u64,
+    },
+    Rwlock {
+        glibc: u64,
+    },
+    Semaphore {
+        glibc: u64,
+    },
+    /// Only where it is seen who waits for them.
+    Spin {
+        glibc: u64,
+    },
 }
 
 impl Function {
@@ -33,6 +44,7 @@ impl Function {
             (Libc::Glibc(_), Quick::Mutex { glibc, .. }) => glibc,
             (Libc::Musl, Quick::Mutex { musl, .. }) => musl,
             (Libc::Glibc(known), Quick::Rwlock { glibc }) if known.has_rwlock => glibc,
+            (Libc::Glibc(_), Quick::Spin { glibc }) => glibc,
             (Libc::Glibc(known), Quick::Semaphore { glibc }) if known.semaphore.is_some() => glibc,
             _ => self.plain,
         })
@@ -52,9 +64,7 @@ impl Function {
     pub fn result(&self, libc: Libc) -> Option<Hook> {
         // Of musl's, only the entry tells whether it waits.
         let waits = libc == Libc::Musl && self.plain == dwell_agent::SPIN_OFFSET;
-        let spins = self.name == SPIN_LOCK;
-        let hook = if spins { Hook::Inline } else { Hook::Call };
-        self.result.filter(|_| !waits).map(hook)
+        self.result.filter(|_| !waits).map(Hook::Call)
     }
 }
 
@@ -122,12 +132,19 @@ pub(crate) const UNLOCK: Function = Function {
 /// The same for read-write locks.
 pub(crate) const LEAVE_LOCK: Function = Function {
     is_release: true,
-    ..plain("pthread_rwlock_unlock", dwell_agent::LEAVE_LOCK_OFFSET)
+    ..rwlock(
+        "pthread_rwlock_unlock",
+        dwell_agent::LEAVE_LOCK_OFFSET,
+        dwell_agent::GLIBC_LEAVE_LOCK_OFFSET,
+    )
 };
 
 /// The same for spin locks: hooked where it is seen who waits for them.
 pub(crate) const LEAVE_SPIN: Function = Function {
     is_release: true,
+    quick: Quick::Spin {
+        glibc: dwell_agent::GLIBC_LEAVE_SPIN_OFFSET,
+    },
     ..plain("pthread_spin_unlock", dwell_agent::LEAVE_SPIN_OFFSET)
 };
 
@@ -212,7 +229,7 @@ pub(crate) const FUNCTIONS: [Function; 22] = {
             TRYWRITE_OFFSET,
             RESULT_TRYWRITE_OFFSET,
         ),
-        short(SPIN_LOCK, SPIN_OFFSET, TOOK_SPIN_OFFSET),
+        short(SPIN_LOCK, SPIN_OFFSET, RESULT_SPIN_OFFSET),
         short(
             "pthread_spin_trylock",
             TRYSPIN_OFFSET,
@@ -238,3 +255,36 @@ pub(crate) const MUSL_WAITS: [&str; 4] = [
     "pthread_rwlock_timedwrlock",
     "sem_timedwait",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::libc::{Cancellation, Glibc};
+
+    /// What stands in for a function is copied: of each something must be there.
+    #[test]
+    fn what_stands_in_for_a_function_can_be_copied() {
+        let cancellation = Cancellation {
+            offset: 0,
+            mask: 0,
+            value: 0,
+        };
+        let glibc = Libc::Glibc(Glibc {
+            tid_offset: 0,
+            has_rwlock: true,
+            semaphore: Some(cancellation),
+        });
+        let functions = FUNCTIONS
+            .iter()
+            .chain([&UNLOCK, &LEAVE_LOCK, &LEAVE_SPIN, &RETAKE]);
+        let entries = functions
+            .flat_map(|f| [glibc, Libc::Musl, Libc::Unknown].map(|libc| f.entry(libc)))
+            .chain([SPIN_ENTRY, SPIN_QUICK.1]);
+        for hook in entries {
+            let Hook::Inline(offset) = hook else {
+                panic!("{hook:?} is no entry");
+            };
+            assert!(!dwell_agent::copied(offset).is_empty(), "{offset:#x}");
+        }
+    }
+}

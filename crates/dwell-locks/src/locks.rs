@@ -285,8 +285,8 @@ fn is_confined(pid: i32) -> bool {
 }
 
 /// Whether the processors' time stamp counters never stop and go at one speed, so that a time can be told
-/// from theirs.
-fn has_steady_clock() -> bool {
+/// from theirs: without, no events are written.
+pub(crate) fn has_steady_clock() -> bool {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = info.lines().find(|l| l.starts_with("flags"));
     let has = |flag| flags.is_some_and(|f| f.split_whitespace().any(|f| f == flag));

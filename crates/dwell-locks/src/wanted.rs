@@ -5,6 +5,7 @@ use crate::hooks::{
 };
 use crate::inside::{retake, spin_loop};
 use crate::libc::Libc;
+use crate::locks::has_steady_clock;
 use dwell_patch::plan::{Place, keeps_first_argument, past_entry};
 use dwell_patch::process::{FunctionAt, Module};
 use dwell_patch::{Hook, Image, PatchError, Probe};
@@ -54,7 +55,9 @@ impl Wanted {
             }
         }
         if let Some(offset) = spin_loop {
-            for (place, hook) in [(Place::Offset(offset), SPINS), SPIN_QUICK] {
+            // Without events it is not known whether who takes it has waited for it.
+            let quick = has_steady_clock().then_some(SPIN_QUICK);
+            for (place, hook) in [(Place::Offset(offset), SPINS)].into_iter().chain(quick) {
                 let at = FunctionAt::Name(SPIN_LOCK.to_owned());
                 add(SPIN_LOCK, at, place, hook);
             }

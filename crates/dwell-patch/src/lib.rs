@@ -24,12 +24,11 @@ pub enum Hook {
     Count,
     /// Calls the handler at this offset of [`dwell_agent::CODE`] with all general registers saved.
     Call(u64),
-    /// Runs the code at this offset of [`dwell_agent::CODE`] instead of the function, at its entry:
-    /// every register and the stack are as the caller left them, but for r11, which holds the address
-    /// of the arena's link, and r10, which holds where the function itself goes on. The code may
-    /// answer the call (`ret`) or jump there, with the arguments as they were. It may change what any
-    /// function may change; while it leaves the stack pointer alone it needs no unwind information. At a
-    /// `ret` it runs before that, with the result as it is.
+    /// Runs the code at this offset of [`dwell_agent::CODE`] instead of the function, at its entry, from a copy of
+    /// [`dwell_agent::copied`] in the stub: every register and the stack are as the caller left them, but for r11, which
+    /// holds the address of the arena's link, and r10, which holds where the function itself goes on. The code may
+    /// answer the call (`ret`), jump there or pass the end of what is copied, with the arguments as they were. It may change
+    /// what any function may change; while it leaves the stack pointer alone it needs no unwind information.
     Inline(u64),
     /// Calls [`process::Programs`] at this distance from their start, with a number pushed before the return
     /// address. They save whatever they change themselves, but for the flags, and leave the stack as it was.

@@ -1,8 +1,8 @@
 //! The events of contended operations: see `layout::Event`. An operation that finds its lock free, and is not
 //! waited for when it releases it, comes here at no time.
 //!
-//! Who waits says so before it looks at the lock for the last time (`waiting`), so that a release that comes
-//! later is told; who gives up leaves a note to the owner (`owed`), whose release is told as
+//! Who waits says so before it looks at the lock for the last time (`Minders::waiting`), so that a release that comes
+//! later is told; who gives up leaves a note to the owner (`Minders::owed`), whose release is told as
 //! well; who acquired a lock after a wait tells its own release (`held`). Numbers of threads are by the hash
 //! of the lock: a release too many is told where two locks share it, and the reader knows that nobody waited.
 //!
@@ -11,11 +11,11 @@
 use super::calls::Noted;
 use super::counters::{own_block, slot};
 use super::held::{self, Place};
-use super::layout::{EVENTS, Event, KIND_SHIFT, NOBODY, State, WAITING_BITS, Words};
+use super::layout::{EVENTS, Event, KIND_SHIFT, Minders, NOBODY, State, WAITING_BITS, Words};
 use super::layout::{kind, lock_of, place_of, what};
 use super::operation::Operation;
 use super::words::{is_free, mark, own_number, owner_of};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 
 /// The processor's time stamp counter.
 pub(super) fn now() -> u64 {
@@ -42,7 +42,7 @@ pub(super) unsafe fn begin_wait(state: &State, operation: u64, key: u64, caller:
         return 0;
     };
     let (lock, kind) = lock_of(key);
-    add(&state.waiting, lock);
+    add(state, lock);
     // SAFETY: by contract.
     let owner = unsafe {
         if is_mutex(kind) {
@@ -123,7 +123,7 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
         owner = unsafe { owe_owner(state, lock) };
     }
     if !waits_on {
-        subtract(&state.waiting, lock);
+        subtract(state, lock);
     }
     tell_attempt(state, call.since, call.key);
     write(state, &words(owner));
@@ -131,7 +131,7 @@ pub(super) unsafe fn end_wait(state: &State, call: &Noted, what: u64, caller: u6
 
 /// A wait will have no end that is seen.
 pub(super) fn forget_wait(state: &State, call: &Noted) {
-    subtract(&state.waiting, lock_of(call.key).0);
+    subtract(state, lock_of(call.key).0);
     tell_attempt(state, call.since, call.key);
 }
 
@@ -143,11 +143,11 @@ pub(super) fn acquired_again(state: &State, key: u64, caller: u64) {
     }
     let caller = caller | what::ACQUIRED_AGAIN << KIND_SHIFT;
     let words = [now(), 0, key, caller, threads(state, 0)];
-    add(&state.waiting, lock);
+    add(state, lock);
     match hold(state, lock) {
         Some(place) => place.acquired.note(&words),
         None => {
-            subtract(&state.waiting, lock);
+            subtract(state, lock);
             write(state, &words);
         }
     }
@@ -173,7 +173,7 @@ pub(super) fn released(state: &State, time: u64, key: u64, what: u64, caller: u6
         Some(place) => {
             tell_noted(state, place.acquired, Some(&release));
             place.free();
-            subtract(&state.waiting, lock_of(key).0);
+            subtract(state, lock_of(key).0);
         }
         None => write(state, &release),
     }
@@ -232,14 +232,14 @@ unsafe fn owe_owner(state: &State, lock: u64) -> u32 {
 
 /// Leaves a note to a thread, 0 for whoever releases the lock next.
 fn owe(state: &State, lock: u64, to: u32) {
-    if let Some(owed) = entry(&state.owed, lock) {
+    if let Some(Minders { owed, .. }) = minders(state, lock) {
         owed.store(if to == 0 { ANYBODY } else { to }, Ordering::SeqCst);
     }
 }
 
 /// Whether there is a note to this thread; it is taken away.
 fn is_owed(state: &State, lock: u64) -> bool {
-    let Some(owed) = entry(&state.owed, lock) else {
+    let Some(Minders { owed, .. }) = minders(state, lock) else {
         return false;
     };
     let to = owed.load(Ordering::SeqCst);
@@ -254,22 +254,23 @@ pub(super) fn may_be_waited_for(state: &State, lock: u64) -> bool {
 }
 
 fn is_waited_for(state: &State, lock: u64) -> bool {
-    entry(&state.waiting, lock).is_some_and(|n| n.load(Ordering::SeqCst) != 0)
+    minders(state, lock).is_some_and(|m| m.waiting.load(Ordering::SeqCst) != 0)
 }
 
-fn entry(table: &[AtomicU32], lock: u64) -> Option<&AtomicU32> {
-    table.get(place_of(lock, WAITING_BITS))
+fn minders(state: &State, lock: u64) -> Option<&Minders> {
+    state.minders.get(place_of(lock, WAITING_BITS))
 }
 
-fn add(table: &[AtomicU32], lock: u64) {
-    if let Some(number) = entry(table, lock) {
-        number.fetch_add(1, Ordering::SeqCst);
+/// One thread more waits for a lock.
+fn add(state: &State, lock: u64) {
+    if let Some(Minders { waiting, .. }) = minders(state, lock) {
+        waiting.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-fn subtract(table: &[AtomicU32], lock: u64) {
-    if let Some(number) = entry(table, lock) {
-        number.fetch_sub(1, Ordering::SeqCst);
+fn subtract(state: &State, lock: u64) {
+    if let Some(Minders { waiting, .. }) = minders(state, lock) {
+        waiting.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

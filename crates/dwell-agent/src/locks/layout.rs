@@ -26,8 +26,7 @@ pub const SHARED_BITS: u32 = 16;
 pub const SHARED: usize = 1 << SHARED_BITS;
 /// Entries of a 64th of the shared table.
 pub const SHARED_PART: usize = SHARED / 64;
-/// Places for a thread's block, and for a key in it: what lies beyond the first two is found by a
-/// longer way.
+/// Places for a thread's block, and for a key in it: of a block, what lies beyond the first two is found by a longer way.
 pub const WAYS: usize = 4;
 /// Entries of the shared table that are looked at for a key.
 pub const PROBES: usize = 16;
@@ -180,6 +179,17 @@ pub struct Call {
     pub since: AtomicU64,
 }
 
+/// Who minds that a lock is released; none where both words are 0, which is asked at once.
+#[repr(C, align(8))]
+#[derive(Debug)]
+pub struct Minders {
+    /// How many threads wait for the lock, or hold it after a wait.
+    pub waiting: AtomicU32,
+    /// The owner from whom a thread wanted the lock that gave up, 0 for none: its release is told. All bits for an
+    /// owner that is not known.
+    pub owed: AtomicU32,
+}
+
 /// A lock that was made by a call, and not destroyed since.
 #[repr(C)]
 #[derive(Debug)]
@@ -271,11 +281,8 @@ pub struct State {
     pub threads: [AtomicU64; BLOCKS],
     /// Calls under way, by the hash of their sp.
     pub calls: [[Call; CALL_WAYS]; CALL_BUCKETS],
-    /// How many threads wait for a lock or hold one after a wait, by the hash of its address.
-    pub waiting: [AtomicU32; WAITING],
-    /// The owner from whom a thread wanted a lock that gave up, 0 for none: its release is told. By the same
-    /// hash; all bits for an owner that is not known.
-    pub owed: [AtomicU32; WAITING],
+    /// Who minds that a lock is released, by the hash of its address.
+    pub minders: [Minders; WAITING],
     /// Locks that the thread of a block holds after a wait, 0 for none; in the top byte how often it has acquired
     /// them since then, beside the first time.
     pub held: [[AtomicU64; HELD]; BLOCKS],

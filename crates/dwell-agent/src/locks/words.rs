@@ -26,6 +26,8 @@ pub(super) mod glibc_rwlock {
     pub const READER: u32 = 8;
     /// Other bits than the number of readers, and that of too many of them.
     pub const NOT_ONLY_READ: u32 = 1 << 31 | (READER - 1);
+    /// How many writers want it to be handed over to one of them.
+    pub const NEXT_WRITERS_AT: u64 = 4;
     /// The word that readers wait for: 1 while writers have their turn.
     pub const PHASE_AT: u64 = 8;
     /// The word that writers wait for: 1 while one of them has it.

@@ -3,8 +3,8 @@ use super::{Place, Window};
 use crate::Hook;
 use dwell_agent::layout::{KEPT_LEN, Registers, STRIPE_HASH, STRIPE_SHIFT};
 use iced_x86::{
-    BlockEncoder, BlockEncoderOptions, Code, FlowControl, Instruction, InstructionBlock, OpKind,
-    Register,
+    BlockEncoder, BlockEncoderOptions, Code, Decoder, DecoderOptions, FlowControl, Instruction,
+    InstructionBlock, OpKind, Register,
 };
 use std::mem::size_of;
 use thiserror::Error;
@@ -52,10 +52,17 @@ pub struct StubError {
 }
 
 /// Bytes that the stub of a window cannot exceed.
-pub fn longest_stub(window: &Window) -> usize {
+pub fn longest_stub(window: &Window, hook_of: impl Fn(usize) -> Hook) -> usize {
     const LONGEST_INSTRUCTION: usize = 48;
     const LONGEST_HOOK: usize = 112;
-    window.instructions.len() * LONGEST_INSTRUCTION + window.sites.len() * LONGEST_HOOK + 16
+    /// How many times longer copied code can become: a short conditional jump a near one.
+    const WIDENED: usize = 3;
+    let hook = |number| match hook_of(number) {
+        Hook::Inline(offset) => LONGEST_HOOK + WIDENED * dwell_agent::copied(offset).len(),
+        _ => LONGEST_HOOK,
+    };
+    let hooks: usize = (0..window.sites.len()).map(hook).sum();
+    window.instructions.len() * LONGEST_INSTRUCTION + hooks + 16
 }
 
 /// Writes the stub of a window of a file loaded with `bias`, to stand at `address`.
@@ -146,7 +153,7 @@ impl Assembler {
         match site.hook {
             Hook::Count => self.count(site)?,
             Hook::Call(offset) => self.call(site, site.agent + offset)?,
-            Hook::Inline(offset) => self.inline(site, site.agent + offset)?,
+            Hook::Inline(offset) => self.inline(site, offset)?,
             Hook::Program { code, number } => self.program(site.programs + code, number)?,
         }
         if keeps_all {
@@ -193,14 +200,19 @@ impl Assembler {
         Ok(())
     }
 
-    /// `code` with the link in r11 and, in r10, what follows here.
-    fn inline(&mut self, site: HookSite, code: u64) -> Result<(), String> {
-        const JUMP: i32 = 5;
+    /// A copy of the code with the link in r11 and, in r10, what follows here.
+    fn inline(&mut self, site: HookSite, offset: u64) -> Result<(), String> {
         self.emit(&[0x4c, 0x8d, 0x1d]); // lea link(%rip),%r11
         self.distance(site.link)?;
-        self.emit(&[0x4c, 0x8d, 0x15]); // lea behind the jump(%rip),%r10
-        self.emit(&JUMP.to_le_bytes());
-        self.jump(code)
+        self.emit(&[0x4c, 0x8d, 0x15, 0, 0, 0, 0]); // lea behind(%rip),%r10
+        let start = self.bytes.len();
+        let code = dwell_agent::copied(offset);
+        let decoder = Decoder::with_ip(64, code, site.agent + offset, DecoderOptions::NONE);
+        let instructions: Vec<Instruction> = decoder.into_iter().collect();
+        self.encode(&instructions)?;
+        let len = (self.bytes.len() - start) as i32;
+        self.bytes[start - 4..start].copy_from_slice(&len.to_le_bytes());
+        Ok(())
     }
 
     /// `code` with a number below its return address.
@@ -229,14 +241,13 @@ impl Assembler {
             self.emit(&((back >> 32) as u32).to_le_bytes());
             turn_into_jump(&mut moved)?;
         }
-        self.encode(moved)
+        // A jump to the window's own start must go there, and not to its copy in this block.
+        moved.set_ip(u64::MAX);
+        self.encode(&[moved])
     }
 
-    fn encode(&mut self, mut instruction: Instruction) -> Result<(), String> {
-        // A jump to the window's own start must go there, and not to its copy in this block.
-        instruction.set_ip(u64::MAX);
-        let block = [instruction];
-        let block = InstructionBlock::new(&block, self.here());
+    fn encode(&mut self, instructions: &[Instruction]) -> Result<(), String> {
+        let block = InstructionBlock::new(instructions, self.here());
         let encoded = BlockEncoder::encode(64, block, BlockEncoderOptions::NONE)
             .map_err(|e| e.to_string())?;
         self.emit(&encoded.code_buffer);

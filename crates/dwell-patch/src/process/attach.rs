@@ -339,7 +339,8 @@ impl Attachment {
         let none = State::default();
         let state = if common.is_some() { &none } else { state };
         let programs_len = programs.map_or(0, Programs::size);
-        let stub_bytes = plan.windows.iter().map(plan::longest_stub).sum();
+        let longest = |w: &Window| plan::longest_stub(w, |n| hooks[w.sites[n].request]);
+        let stub_bytes = plan.windows.iter().map(longest).sum();
         let bits = arena::stripe_bits();
         let sizes = (plan.windows.len(), hooks.len(), stub_bytes);
         let layout = Layout::new(sizes, bits, state, programs_len);

@@ -33,8 +33,7 @@ pub struct Probe {
 impl Probe {
     /// Whether the hook can be at such a place at all.
     pub(super) fn is_possible(&self) -> bool {
-        !matches!(self.hook, Hook::Inline(_))
-            || matches!(self.place, Place::Entry | Place::Head | Place::Rets)
+        !matches!(self.hook, Hook::Inline(_)) || matches!(self.place, Place::Entry | Place::Head)
     }
 }
 
