@@ -13,12 +13,14 @@ struct counts {
 	atomic_ulong acquired, failed, timeouts;
 };
 
-static struct {
+static struct shared {
 	pthread_rwlock_t lock;
 	struct counts counts;
-	unsigned long sum;
+	volatile unsigned long sum;
 	atomic_ulong writes;
-} rw = { .lock = PTHREAD_RWLOCK_INITIALIZER }, tried = { .lock = PTHREAD_RWLOCK_INITIALIZER };
+} rw = { .lock = PTHREAD_RWLOCK_INITIALIZER }, tried = { .lock = PTHREAD_RWLOCK_INITIALIZER },
+  /* Where libc can: one whose writers go first. */
+  writers_first;
 static struct {
 	pthread_spinlock_t lock;
 	struct counts counts;
@@ -75,11 +77,18 @@ static void *reader(void *unused)
 {
 	for (unsigned i = 0; !ending; i++) {
 		park_if_told();
+		struct shared *shared = i % 8 < 4 ? &rw : &writers_first;
 		struct timespec soon = in_ns(20000);
-		int result = i % 4 == 1 ? pthread_rwlock_timedrdlock(&rw.lock, &soon)
-					: pthread_rwlock_rdlock(&rw.lock);
-		if (note(&rw.counts, result))
-			pthread_rwlock_unlock(&rw.lock);
+		int result = i % 4 == 1 ? pthread_rwlock_timedrdlock(&shared->lock, &soon)
+					: pthread_rwlock_rdlock(&shared->lock);
+		if (note(&shared->counts, result)) {
+			unsigned long before = shared->sum;
+			if (i % 64 == 6)
+				usleep(20);
+			if (shared->sum != before)
+				wrong("something was written while it was read");
+			pthread_rwlock_unlock(&shared->lock);
+		}
 		if (note(&tried.counts, pthread_rwlock_tryrdlock(&tried.lock)))
 			pthread_rwlock_unlock(&tried.lock);
 	}
@@ -90,17 +99,18 @@ static void *writer(void *unused)
 {
 	for (unsigned i = 0; !ending; i++) {
 		park_if_told();
+		struct shared *shared = i % 8 < 4 ? &rw : &writers_first;
 		struct timespec soon = in_ns(20000);
-		int result = i % 4 == 0	  ? pthread_rwlock_trywrlock(&rw.lock)
-			     : i % 4 == 1 ? pthread_rwlock_timedwrlock(&rw.lock, &soon)
-					  : pthread_rwlock_wrlock(&rw.lock);
-		if (!note(&rw.counts, result))
+		int result = i % 4 == 0	  ? pthread_rwlock_trywrlock(&shared->lock)
+			     : i % 4 == 1 ? pthread_rwlock_timedwrlock(&shared->lock, &soon)
+					  : pthread_rwlock_wrlock(&shared->lock);
+		if (!note(&shared->counts, result))
 			continue;
-		rw.sum++;
-		add(&rw.writes);
-		if (i % 64 == 2)
+		shared->sum++;
+		add(&shared->writes);
+		if (i % 32 == 2)
 			usleep(50);
-		pthread_rwlock_unlock(&rw.lock);
+		pthread_rwlock_unlock(&shared->lock);
 		if (!note(&tried.counts, pthread_rwlock_trywrlock(&tried.lock)))
 			continue;
 		tried.sum++;
@@ -244,6 +254,7 @@ static void print(void)
 {
 	printf("{");
 	print_one("", &rw.lock, &rw.counts, ",");
+	print_one("", &writers_first.lock, &writers_first.counts, ",");
 	print_one("pthread_rwlock_tryrdlock ", &tried.lock, &tried.counts, ",");
 	print_one("", (void *)&spin.lock, &spin.counts, ",");
 	print_one("", &box.mutex, &box.of_mutex, ",");
@@ -253,9 +264,21 @@ static void print(void)
 	print_one("", &sem.semaphore, &sem.counts, "}\n");
 }
 
+static void init_writers_first(void)
+{
+	pthread_rwlockattr_t attributes;
+	pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__
+	pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+	if (pthread_rwlock_init(&writers_first.lock, &attributes) != 0)
+		wrong("pthread_rwlock_init");
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	init_writers_first();
 	pthread_spin_init(&spin.lock, PTHREAD_PROCESS_PRIVATE);
 	pthread_barrier_init(&gate.barrier, NULL, 2);
 	sem_init(&sem.semaphore, 0, 1);
@@ -278,7 +301,7 @@ int main(void)
 	for (int i = 0; i < running; i++)
 		if (threads[i] != threads[8] && threads[i] != threads[9])
 			pthread_join(threads[i], NULL);
-	if (rw.sum != rw.writes || tried.sum != tried.writes)
+	if (rw.sum != rw.writes || writers_first.sum != writers_first.writes || tried.sum != tried.writes)
 		wrong("a sum under a read-write lock");
 	if (spin.sum != spin.counts.acquired)
 		wrong("a sum under a spin lock");

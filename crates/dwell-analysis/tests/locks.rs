@@ -604,3 +604,42 @@ fn counts_belong_to_the_lock_at_their_address() {
     builder.tables.locks.clear();
     assert_eq!(locks_of(&builder.tables).counted, None);
 }
+
+/// Readers of a lock where writers go first wait on its first word.
+#[test]
+fn all_words_of_a_read_write_lock_are_one_lock() {
+    const LOCK: u64 = 0x1038;
+    /// Two locks of an array: of the other only the word for readers is waited on.
+    const WORDS: [(u64, &str); 4] = [
+        (LOCK, "pthread_rwlock_rdlock"),
+        (LOCK + 8, "pthread_rwlock_wrlock"),
+        (LOCK + 12, "pthread_rwlock_wrlock"),
+        (LOCK + 56 + 8, "pthread_rwlock_rdlock"),
+    ];
+    for seen in [
+        &WORDS[..],
+        &[WORDS[0], WORDS[1], WORDS[3]],
+        &[WORDS[0], WORDS[2], WORDS[3]],
+    ] {
+        let mut builder = TablesBuilder::new();
+        let process = builder.process("demo");
+        for &(word, function) in seen {
+            let thread = builder.new_thread(process, "worker");
+            let site = builder.site(thread, "lock", "futex", "");
+            builder.on_futex(site, word, "wait_bitset", false);
+            builder.waited(site, 5 * MS, 0, 1);
+            let stack = builder.stack(&["main", "work", function]);
+            builder.sample(thread, "blocked", stack, Some(site), 5 * MS);
+            builder.kept(site, 5 * MS, Some(stack), None);
+        }
+        let mut found: Vec<(Identity, u64)> = locks_of(&builder.tables)
+            .locks
+            .iter()
+            .map(|l| (l.identity, l.waits))
+            .collect();
+        found.sort();
+        let at = |address| Identity::Word { process, address };
+        let waits = seen.len() as u64 - 1;
+        assert_eq!(found, [(at(LOCK), waits), (at(LOCK + 56), 1)]);
+    }
+}

@@ -19,7 +19,8 @@ pub enum Says {
 pub enum Word {
     /// So many bytes into the lock.
     At(u64),
-    /// In a glibc rwlock: `__wrphase_futex` at 8 or `__writers_futex` at 12.
+    /// In a glibc rwlock: `__wrphase_futex` at 8 or `__writers_futex` at 12; or `__readers` at 0, which only other waits
+    /// tell.
     Rwlock,
     /// In a glibc condition variable: `__g_signals` at 40 and 44.
     Condition,

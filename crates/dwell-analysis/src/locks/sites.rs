@@ -1,7 +1,7 @@
 //! The sites that wait on futexes: whose they are, what they wait on, and what that means. From it: why threads wait at
 //! every site.
 use super::classify::{Class, Classifier};
-use super::kinds::Says;
+use super::kinds::{Says, Word};
 use super::{Identity, Use, add};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
@@ -119,7 +119,33 @@ fn classified(analysis: &Analysis<'_>) -> Vec<FutexSite> {
             max_ns: sums.max_ns,
         })
     };
-    tables.sites.iter().enumerate().filter_map(site).collect()
+    let mut sites: Vec<FutexSite> = tables.sites.iter().enumerate().filter_map(site).collect();
+    find_first_words(analysis, &mut sites);
+    sites
+}
+
+/// Where writers go first, glibc's readers may wait on the first word of a read-write lock, while the writer that they let go
+/// first waits 8 bytes on, and others 12: no other lock is so near. Such sites are those of one lock.
+fn find_first_words(analysis: &Analysis<'_>, sites: &mut [FutexSite]) {
+    let word_of = |site: &FutexSite| {
+        let (position, _) = site.word.filter(|_| site.class.word == Word::Rwlock)?;
+        let process = analysis.tables.threads[site.thread].process;
+        Some((process, analysis.tables.futexes[position].address))
+    };
+    let words: FxHashSet<(u32, u64)> = sites.iter().filter_map(word_of).collect();
+    for site in sites {
+        let (Some((process, address)), Some(word)) = (word_of(site), &mut site.word) else {
+            continue;
+        };
+        let is_there = |offset| {
+            let other = address.checked_add(offset);
+            other.is_some_and(|other| words.contains(&(process, other)))
+        };
+        if address.is_multiple_of(8) && (is_there(8) || is_there(12)) {
+            site.identity = Identity::Word { process, address };
+            word.1 = 0;
+        }
+    }
 }
 
 /// What waits of a class mean. `lock_by_wakers` is what those who end them tell.
