@@ -109,6 +109,33 @@ const STACKS: &[(&str, &str, bool, &str, &str, Use, &str)] = &[
         Use::Timed,
         "take",
     ),
+    (
+        "main;GOMP_parallel;work._omp_fn.0;gomp_mutex_lock_slow",
+        "wait",
+        false,
+        "OpenMP",
+        "lock",
+        Use::Lock,
+        "work._omp_fn.0",
+    ),
+    (
+        "main;GOMP_parallel;GOMP_parallel_end;gomp_team_end;gomp_team_barrier_wait_end",
+        "wait",
+        false,
+        "OpenMP",
+        "barrier",
+        Use::Lock,
+        "main",
+    ),
+    (
+        "clone3;start_thread;gomp_thread_start;gomp_barrier_wait_end",
+        "wait",
+        false,
+        "OpenMP",
+        "idle thread",
+        Use::Idle,
+        "start_thread",
+    ),
     // The mutex is taken back after the condition came.
     (
         "main;take;___pthread_cond_wait;__pthread_cond_wait_common;__pthread_mutex_cond_lock;__GI___lll_lock_wait",
@@ -641,5 +668,50 @@ fn all_words_of_a_read_write_lock_are_one_lock() {
         let at = |address| Identity::Word { process, address };
         let waits = seen.len() as u64 - 1;
         assert_eq!(found, [(at(LOCK), waits), (at(LOCK + 56), 1)]);
+    }
+}
+
+/// As a distribution ships it, GNU's OpenMP has no names but those that programs call.
+#[test]
+fn what_openmp_waits_for_is_told_without_its_names() {
+    const MAIN: &str = "main;GOMP_parallel;work._omp_fn.0;";
+    const WORKER: &str = "clone3;start_thread;[libgomp.so.1.0.0+0x1cc40];";
+    /// What, the word, who waits there, and for how many ms.
+    const WAITS: [(&str, u64, &str, u64); 7] = [
+        ("lock", 0x1000, MAIN, 5),
+        ("barrier", 0x2004, MAIN, 3),
+        ("barrier", 0x2004, WORKER, 100),
+        ("idle thread", 0x3004, WORKER, 400),
+        ("idle thread", 0x3004, WORKER, 600),
+        ("idle thread", 0x3004, "main;[libgomp.so.1.0.0+0x1cfd0];", 3),
+        ("lock", 0x4000, "main;[libgomp.so.1.0.0+0x1e2d0];", 1),
+    ];
+    let mut builder = TablesBuilder::new();
+    let process = builder.process("demo");
+    for (_, word, below, ms) in WAITS {
+        let thread = builder.new_thread(process, "omp");
+        let site = builder.site(thread, "lock", "futex", "");
+        builder.on_futex(site, word, "wait", false);
+        builder.waited(site, ms * MS, 0, 1);
+        let stack = format!("{below}[libgomp.so.1.0.0+0x1ef10];futex_wait_[k]");
+        let stack = builder.stack(&stack.split(';').collect::<Vec<_>>());
+        builder.sample(thread, "blocked", stack, Some(site), ms * MS);
+        builder.kept(site, ms * MS, Some(stack), None);
+    }
+    let locks = locks_of(&builder.tables).locks;
+    for (kind, word, ..) in WAITS {
+        let address = Identity::Word {
+            process,
+            address: word,
+        };
+        let at: Vec<_> = locks.iter().filter(|l| l.identity == address).collect();
+        let [lock] = &at[..] else { panic!("{at:?}") };
+        assert_eq!((lock.runtime, lock.kind), ("OpenMP", kind));
+        let used = if kind == "idle thread" {
+            Use::Idle
+        } else {
+            Use::Lock
+        };
+        assert_eq!((lock.used, lock.is_barrier()), (used, kind == "barrier"));
     }
 }

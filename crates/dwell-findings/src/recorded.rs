@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub struct Recorded<'a, 't> {
     /// Times and stacks.
     pub analysis: &'a Analysis<'t>,
-    /// Locks that threads waited for, the longest first.
+    /// Locks that threads waited for, the longest first: what somebody holds, so no barriers.
     pub locks: Vec<LockUse>,
     /// The ledger of memory; none unless it was recorded.
     pub ledger: Option<Ledger>,
@@ -52,6 +52,7 @@ impl<'a, 't> Recorded<'a, 't> {
         let mut follower = Follower::new(analysis);
         let locks = locks
             .of_use(Use::Lock)
+            .filter(|l| !l.is_barrier())
             .map(|l| lock_use(analysis, &mut follower, l));
         let locks: Vec<LockUse> = locks.collect();
         let ledger = memory::ledger(analysis);

@@ -119,6 +119,19 @@ impl<'a> Classifier<'a> {
         outside.iter().rev().find(wanted).copied()
     }
 
+    /// Whether a stack of GNU's OpenMP, of which there are no names, is in nothing that it runs for the program.
+    pub fn is_bare_openmp(&self, path: PathId) -> bool {
+        let path = self.names.path(path);
+        let user = path.iter().filter(|f| !self.names.function(**f).kernel);
+        let mut names = user.map(|f| self.name(*f)).peekable();
+        names.peek().is_some()
+            && names.all(|name| {
+                let begins = |start: &&str| name.starts_with(start);
+                [kinds::BARE_OPENMP, "[libc.so"].iter().any(begins)
+                    || matches!(kinds::plain(name), "start_thread" | "clone3" | "clone")
+            })
+    }
+
     /// Without a known name: what the operation can only be, or what it is in the C library.
     fn by_operation(&self, site: &SiteRow, path: &[FunctionId]) -> Class {
         let mut user = path.iter().filter(|f| !self.names.function(**f).kernel);
@@ -127,6 +140,9 @@ impl<'a> Classifier<'a> {
             .iter()
             .any(|start| leaf.starts_with(start));
         let (runtime, name, says) = match site.operation.as_str() {
+            operation::WAIT if leaf.starts_with(kinds::BARE_OPENMP) => {
+                (kinds::OPENMP, "lock", Some(Says::Lock))
+            }
             operation::LOCK_PI | operation::LOCK_PI2 => ("glibc", "PI mutex", Some(Says::Lock)),
             operation::WAIT_REQUEUE_PI => ("glibc", "PI cond", Some(Says::Idle)),
             operation::WAIT if in_libc && !site.timed => ("glibc", "mutex", Some(Says::Lock)),

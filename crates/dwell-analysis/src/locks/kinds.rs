@@ -129,6 +129,10 @@ const PARKING_LOT: &str = "parking_lot";
 const GO: &str = "Go";
 const JAVA: &str = "Java";
 const PYTHON: &str = "Python";
+/// GNU's OpenMP.
+pub const OPENMP: &str = "OpenMP";
+/// What the functions of its library are called where there are no names of them.
+pub const BARE_OPENMP: &str = "[libgomp.so";
 
 /// Every row; of rows for the same function the first counts.
 pub const KINDS: &[Kind] = &[
@@ -275,6 +279,12 @@ pub const KINDS: &[Kind] = &[
             ByWakers,
         )
     },
+    // GNU's OpenMP. Its threads wait at one barrier for the others of their team, at another for the next team.
+    row("=gomp_mutex_lock_slow", OPENMP, "lock", Lock, At(0)),
+    row("=gomp_ptrlock_get_slow", OPENMP, "work share", Lock, At(0)),
+    row("=gomp_team_barrier_wait*", OPENMP, "barrier", Lock, At(4)),
+    row("=gomp_barrier_wait*", OPENMP, "idle thread", Idle, At(4)),
+    row("=gomp_sem_wait_slow", OPENMP, "semaphore", ByWakers, At(0)),
     // Programs and libraries with locks of their own.
     above("=LWLockAcquire*", "PostgreSQL", "LWLock", Lock),
     above("=ProcSleep", "PostgreSQL", "heavyweight lock", Lock),
@@ -361,6 +371,10 @@ const PLUMBING: &[&str] = &[
     "[libjvm",
     "syscall",
     "runtime.",
+    "gomp_",
+    "GOMP_",
+    "omp_",
+    BARE_OPENMP,
     "acquire_timed",
     "lock_PyThread",
     "PyThread_",

@@ -141,6 +141,11 @@ pub struct Lock {
 }
 
 impl Lock {
+    /// Whether threads meet at it, for the last of which the others wait: nobody holds it.
+    pub fn is_barrier(&self) -> bool {
+        matches!(self.kind, "barrier" | "Barrier")
+    }
+
     /// Time that is charged to nobody, ns.
     pub fn unattributed_ns(&self) -> u64 {
         let nobody = self.blame.iter().filter(|b| b.waker == Waker::Nobody);

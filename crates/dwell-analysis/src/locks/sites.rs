@@ -1,7 +1,7 @@
 //! The sites that wait on futexes: whose they are, what they wait on, and what that means. From it: why threads wait at
 //! every site.
 use super::classify::{Class, Classifier};
-use super::kinds::{Says, Word};
+use super::kinds::{self, Says, Word};
 use super::{Identity, Use, add};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
@@ -121,7 +121,35 @@ fn classified(analysis: &Analysis<'_>) -> Vec<FutexSite> {
     };
     let mut sites: Vec<FutexSite> = tables.sites.iter().enumerate().filter_map(site).collect();
     find_first_words(analysis, &mut sites);
+    tell_openmp_apart(&classifier, &mut sites);
     sites
+}
+
+/// Where GNU's OpenMP has no names: a word that threads also wait on outside of what they run for the program is that of a
+/// barrier, at which teams end, or of the one at which threads wait for a team, if next to none waits in a program's function.
+fn tell_openmp_apart(classifier: &Classifier<'_>, sites: &mut [FutexSite]) {
+    /// Of the waiting on a word, in the program's functions: a main thread seldom comes to the other barrier before the last.
+    const BARRIER_SHARE: f64 = 0.02;
+    let is_nameless = |s: &FutexSite| s.class.runtime == kinds::OPENMP && s.class.name == "lock";
+    let mut times: FxHashMap<Identity, (u64, u64)> = FxHashMap::default();
+    for site in sites.iter().filter(|s| is_nameless(s)) {
+        let Some(path) = site.path else { continue };
+        let (bare, all) = times.entry(site.identity).or_default();
+        add(all, site.blocked_ns);
+        if classifier.is_bare_openmp(path) {
+            add(bare, site.blocked_ns);
+        }
+    }
+    for site in sites.iter_mut().filter(|s| is_nameless(s)) {
+        let Some((bare, all)) = times.get(&site.identity).filter(|t| t.0 > 0) else {
+            continue;
+        };
+        let in_program = (all - bare) as f64;
+        (site.class.name, site.class.says) = match in_program >= BARRIER_SHARE * *all as f64 {
+            true => ("barrier", Some(Says::Lock)),
+            false => ("idle thread", Some(Says::Idle)),
+        };
+    }
 }
 
 /// Where writers go first, glibc's readers may wait on the first word of a read-write lock, while the writer that they let go

@@ -90,3 +90,53 @@ fn capacity(recorded: &Recorded<'_, '_>, pool: &[usize], lived_ns: u64, threads:
     let cpus_used = threads as f64 * ran_ns as f64 / lived_ns.max(1) as f64;
     recorded.cpus() as f64 / cpus_used.max(f64::MIN_POSITIVE)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dwell_analysis::Analysis;
+    use dwell_analysis::testing::TablesBuilder;
+
+    const MS: u64 = 1_000_000;
+
+    /// What is told of threads that wait in a function for each other half of their time, with or without work in the
+    /// other half: otherwise they sleep.
+    fn found(function: &str, works: bool) -> Vec<String> {
+        let mut builder = TablesBuilder::new();
+        let process = builder.process("demo");
+        let threads = [0; 4].map(|_| builder.new_thread(process, "worker"));
+        for (number, &thread) in threads.iter().enumerate() {
+            let site = builder.site(thread, "lock", "futex", "");
+            builder.on_futex(site, 0x1000, "wait", false);
+            let sleep = builder.site(thread, "sleep", "nanosleep", "");
+            let stack = builder.stack(&["main", "work", function]);
+            for _ in 0..50 {
+                builder.waited(site, 10 * MS, 0, 1);
+                builder.kept(site, 10 * MS, Some(stack), Some(threads[(number + 1) % 4]));
+                if works {
+                    builder.ran(thread, 10 * MS);
+                } else {
+                    builder.waited(sleep, 10 * MS, 0, 1);
+                }
+            }
+            builder.sample(thread, "blocked", stack, Some(site), 500 * MS);
+        }
+        let analysis = Analysis::of(&builder.tables);
+        let recorded = Recorded::of(&analysis);
+        let rules = [find(&recorded), lock_held_while_asleep::find(&recorded)];
+        rules.into_iter().flatten().map(|f| f.rule).collect()
+    }
+
+    #[test]
+    fn a_barrier_is_no_lock_that_somebody_holds() {
+        assert_eq!(found("pthread_mutex_lock", true), [NAME]);
+        for function in [
+            "pthread_barrier_wait",
+            "gomp_team_barrier_wait_end",
+            "std::sync::barrier::Barrier::wait",
+        ] {
+            assert_eq!(found(function, true), [""; 0], "{function}");
+            assert_eq!(found(function, false), [""; 0], "{function}");
+        }
+    }
+}
