@@ -19,7 +19,7 @@ done <tests/not-yet.txt
 
 # Targets whose tests measure no times: counts, stacks and names are the same beside another test, and each test waits
 # for half of its time.
-two_at_a_time=" e2e_blocks e2e_boost e2e_boost_blame e2e_boost_names e2e_boost_redirect e2e_counts e2e_names e2e_stacks \
+two_at_a_time=" e2e_blocks e2e_boost e2e_boost_blame e2e_boost_names e2e_boost_redirect e2e_counts e2e_stacks \
     e2e_stacks_oracle e2e_vm exact killed programs torture "
 
 # Runs tests of one target, so many at a time. Of the whole workspace: for one package its dependencies would be

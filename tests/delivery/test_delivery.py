@@ -119,6 +119,8 @@ class Case(unittest.TestCase):
         """ns by state, and by reason of what was blocked."""
         total = self.report["total"]
         states = {name: total[f"{name}_ns"] for name in ("running", "spinning", "runnable", "stolen", "blocked", "lost")}
+        # There it is a part of the running time.
+        states["running"] -= states["spinning"]
         return {name: ns for name, ns in states.items() if ns}, {k: v for k, v in total["blocked_by_reason_ns"].items() if v}
 
 
