@@ -2,7 +2,7 @@
 //! in the middle, and the stubs of what is planned. Good seeds are small real programs.
 #![no_main]
 
-use dwell_patch::plan::{HookSite, Image, Place, Request, assemble, plan};
+use dwell_patch::plan::{HookSite, Image, Place, Request, assemble, longest_stub, plan};
 use dwell_patch::Hook;
 use libfuzzer_sys::fuzz_target;
 
@@ -27,8 +27,12 @@ fuzz_target!(|data: &[u8]| {
         assert!(pair[0].inside().end <= pair[1].start());
     }
     for window in &plan.windows {
-        let hook = |_| HookSite {
-            hook: Hook::Count,
+        let hook = |number: usize| match window.sites[number].place {
+            Place::Entry => Hook::Inline(dwell_agent::GLIBC_READ_OFFSET),
+            _ => Hook::Count,
+        };
+        let site = |number| HookSite {
+            hook: hook(number),
             number: 1,
             link: 0x10_0000,
             counters: 0x11_0000,
@@ -37,8 +41,8 @@ fuzz_target!(|data: &[u8]| {
             agent: 0x12_0000,
             programs: 0x13_0000,
         };
-        if let Ok(stub) = assemble(window, 0, 0x20_0000, hook) {
-            assert!(stub.bytes.len() <= dwell_patch::plan::longest_stub(window));
+        if let Ok(stub) = assemble(window, 0, 0x20_0000, site) {
+            assert!(stub.bytes.len() <= longest_stub(window, hook));
         }
     }
 });
