@@ -108,7 +108,8 @@ static void *writer(void *unused)
 			continue;
 		shared->sum++;
 		add(&shared->writes);
-		if (i % 32 == 2)
+		/* Each of the two in turn. */
+		if (i % 36 == 2)
 			usleep(50);
 		pthread_rwlock_unlock(&shared->lock);
 		if (!note(&tried.counts, pthread_rwlock_trywrlock(&tried.lock)))

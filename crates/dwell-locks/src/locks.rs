@@ -12,6 +12,7 @@ use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
 use std::ops::Range;
+use std::sync::LazyLock;
 use thiserror::Error;
 
 /// Why the locks of a process cannot be counted.
@@ -287,10 +288,13 @@ fn is_confined(pid: i32) -> bool {
 /// Whether the processors' time stamp counters never stop and go at one speed, so that a time can be told
 /// from theirs: without, no events are written.
 pub(crate) fn has_steady_clock() -> bool {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let flags = info.lines().find(|l| l.starts_with("flags"));
-    let has = |flag| flags.is_some_and(|f| f.split_whitespace().any(|f| f == flag));
-    has("constant_tsc") && has("nonstop_tsc")
+    static HAS: LazyLock<bool> = LazyLock::new(|| {
+        let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let flags = info.lines().find(|l| l.starts_with("flags"));
+        let has = |flag| flags.is_some_and(|f| f.split_whitespace().any(|f| f == flag));
+        has("constant_tsc") && has("nonstop_tsc")
+    });
+    *HAS
 }
 
 /// Where musl waits by trying.

@@ -18,7 +18,7 @@
 use super::calls::enter;
 use super::layout::{
     BLOCK_BITS, FURTHER, HASH, KIND_SHIFT, Minders, SLOT_BITS, Settings, Shared, Slot, State,
-    THREAD_SHIFT, WAITING_BITS, kind,
+    THREAD_SHIFT, WAITING_BITS, WAYS, kind,
 };
 use super::operation::{CONTENDED, EBUSY, Operation};
 use super::release::{glibc_released, musl_released, tell_release};
@@ -48,8 +48,10 @@ global_asm!(
     "   jne  .Lslot_\\name",
     ".Lfound_\\name:",
     ".endm",
-    // The other places in a block for the slot at rdx.
-    ".macro dwell_other_ways key name",
+    // The other places where it may be: in this block, then in the further one for this lock, whose name in rax tells that it
+    // is the last. Changes r8, too.
+    ".macro dwell_find_elsewhere key name otherwise",
+    ".Lslot_\\name:",
     "   xor  ${SLOT_LEN}, %edx",
     "   cmp  \\key, {BLOCKS}(%r11,%rdx)",
     "   je   .Lfound_\\name",
@@ -59,16 +61,6 @@ global_asm!(
     "   xor  ${SLOT_LEN}, %edx",
     "   cmp  \\key, {BLOCKS}(%r11,%rdx)",
     "   je   .Lfound_\\name",
-    ".endm",
-    // The other places where it may be: of this block, and of the further one for this lock. Changes r8, too.
-    ".macro dwell_find_elsewhere key name otherwise",
-    ".Lthread_\\name:",
-    "   xor  $1, %ecx",
-    "   cmp  %rax, {THREADS}(%r11,%rcx,8)",
-    "   je   .Lblock_\\name",
-    "   jmp  \\otherwise",
-    ".Lslot_\\name:",
-    "   dwell_other_ways \\key \\name",
     "   test ${FURTHER}*2-1, %al",
     "   jne  \\otherwise",
     "   imul ${HASH}, %edi, %edx",
@@ -79,21 +71,15 @@ global_asm!(
     "   mov  %rax, %r8",
     "   add  %rcx, %rax",
     "   shr  ${THREAD_SHIFT}, %r8",
-    "   add  %ecx, %r8d",
-    "   imul ${HASH}, %r8d, %r8d",
-    "   shr  ${THREAD_DROP}, %r8d",
-    "   cmp  %rax, {THREADS}(%r11,%r8,8)",
-    "   je   3f",
-    "   xor  $1, %r8d",
-    "   cmp  %rax, {THREADS}(%r11,%r8,8)",
-    "   jne  \\otherwise",
-    "3: shl  ${BLOCK_SHIFT}, %r8d",
-    "   shr  ${SLOT_DROP}, %edx",
-    "   shl  ${SLOT_SHIFT}, %edx",
-    "   add  %r8, %rdx",
-    "   cmp  \\key, {BLOCKS}(%r11,%rdx)",
-    "   je   .Lfound_\\name",
-    "   dwell_other_ways \\key \\name",
+    "   add  %r8d, %ecx",
+    "   imul ${HASH}, %ecx, %ecx",
+    "   shr  ${THREAD_DROP}, %ecx",
+    "   cmp  %rax, {THREADS}(%r11,%rcx,8)",
+    "   je   .Lblock_\\name",
+    ".Lthread_\\name:",
+    "   xor  $1, %ecx",
+    "   cmp  %rax, {THREADS}(%r11,%rcx,8)",
+    "   je   .Lblock_\\name",
     "   jmp  \\otherwise",
     ".endm",
     // The key of the lock in rdi, for a kind, in rsi: only for functions of one argument.
@@ -263,8 +249,7 @@ global_asm!(
     "   dwell_find_elsewhere %rsi glibc_down 9f",
     "9: mov  ${DOWN}, %eax",
     "   jmp  dwell_enter",
-    // A glibc spin lock that nobody spins for, and that is free. What is looked up before the locked instruction waits less for
-    // it than what is looked up after it.
+    // A glibc spin lock that nobody spins for, and that is free.
     "dwell_entry glibc_spin",
     "   dwell_key {SPIN_KIND}",
     "   dwell_find %rsi glibc_spin",
@@ -573,3 +558,4 @@ const fn at(offset: usize) -> usize {
 /// Logarithm of a slot's bytes.
 const SLOT_SHIFT: u32 = size_of::<Slot>().trailing_zeros();
 const _: () = assert!(offset_of!(Slot, key) == 0 && offset_of!(Shared, key) == 0);
+const _: () = assert!(WAYS == 4 && FURTHER.is_power_of_two());

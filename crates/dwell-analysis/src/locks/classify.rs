@@ -30,6 +30,13 @@ impl Class {
     }
 }
 
+/// Whether a function of the C library has no name.
+fn is_in_libc(name: &str) -> bool {
+    ["[libc.so", "[libc-", "[libpthread"]
+        .iter()
+        .any(|start| name.starts_with(start))
+}
+
 /// The rows of the table that a recording's functions have.
 pub struct Classifier<'a> {
     names: &'a Names,
@@ -126,8 +133,8 @@ impl<'a> Classifier<'a> {
         let mut names = user.map(|f| self.name(*f)).peekable();
         names.peek().is_some()
             && names.all(|name| {
-                let begins = |start: &&str| name.starts_with(start);
-                [kinds::BARE_OPENMP, "[libc.so"].iter().any(begins)
+                name.starts_with(kinds::BARE_OPENMP)
+                    || is_in_libc(name)
                     || matches!(kinds::plain(name), "start_thread" | "clone3" | "clone")
             })
     }
@@ -136,9 +143,7 @@ impl<'a> Classifier<'a> {
     fn by_operation(&self, site: &SiteRow, path: &[FunctionId]) -> Class {
         let mut user = path.iter().filter(|f| !self.names.function(**f).kernel);
         let leaf = user.next_back().map_or("", |f| self.name(*f));
-        let in_libc = ["[libc.so", "[libc-", "[libpthread"]
-            .iter()
-            .any(|start| leaf.starts_with(start));
+        let in_libc = is_in_libc(leaf);
         let (runtime, name, says) = match site.operation.as_str() {
             operation::WAIT if leaf.starts_with(kinds::BARE_OPENMP) => {
                 (kinds::OPENMP, "lock", Some(Says::Lock))

@@ -110,13 +110,16 @@ mod tests {
             builder.on_futex(site, 0x1000, "wait", false);
             let sleep = builder.site(thread, "sleep", "nanosleep", "");
             let stack = builder.stack(&["main", "work", function]);
-            for _ in 0..50 {
-                builder.waited(site, 10 * MS, 0, 1);
-                builder.kept(site, 10 * MS, Some(stack), Some(threads[(number + 1) % 4]));
-                if works {
+            // Who waits does so while its neighbours do the other thing.
+            for turn in number..number + 100 {
+                if turn % 2 == 0 {
+                    builder.waited(site, 10 * MS, 0, 1);
+                    builder.kept(site, 10 * MS, Some(stack), Some(threads[(number + 1) % 4]));
+                } else if works {
                     builder.ran(thread, 10 * MS);
                 } else {
                     builder.waited(sleep, 10 * MS, 0, 1);
+                    builder.kept(sleep, 10 * MS, None, None);
                 }
             }
             builder.sample(thread, "blocked", stack, Some(site), 500 * MS);
@@ -130,6 +133,10 @@ mod tests {
     #[test]
     fn a_barrier_is_no_lock_that_somebody_holds() {
         assert_eq!(found("pthread_mutex_lock", true), [NAME]);
+        assert_eq!(
+            found("pthread_mutex_lock", false),
+            [lock_held_while_asleep::NAME]
+        );
         for function in [
             "pthread_barrier_wait",
             "gomp_team_barrier_wait_end",
