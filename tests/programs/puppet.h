@@ -1,7 +1,8 @@
 /*
  * puppet.h - a program whose threads do something all the time, count it, and stand still when told, so that
  * their counts can be read. Commands on standard input, each answered by a line of JSON: `p` parks all threads
- * and prints the counts, `r` lets them run on and prints {}, `q` (or the end of the input) ends them.
+ * and prints the counts, `r` lets them run on and prints {}, `l` does so too and locks all memory that the process has and
+ * will have, `q` (or the end of the input) ends them.
  */
 #ifndef DWELL_PUPPET_H
 #define DWELL_PUPPET_H
@@ -15,6 +16,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { MOST_THREADS = 256 };
@@ -54,6 +56,8 @@ static void obey(void (*print)(void))
 {
 	for (int command; (command = getchar()) != EOF && command != 'q';) {
 		parking = command == 'p';
+		if (command == 'l' && mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+			wrong("mlockall");
 		while (parked != (parking ? running : 0))
 			usleep(100);
 		if (parking)

@@ -4,7 +4,6 @@ mod common;
 use common::{Puppet, assert_pristine, at_entry};
 use dwell_patch::process::State;
 use dwell_patch::{Attachment, Hook, PatchError};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -85,15 +84,9 @@ fn a_limit_of_address_space_is_told() {
 fn what_a_process_locks_is_its_own_memory_only() {
     let mut target = Puppet::start("counted", &["3"]);
     let pid = target.pid();
-    let call = format!(
-        "call (int)mlockall({})",
-        libc::MCL_CURRENT | libc::MCL_FUTURE
-    );
-    let mut gdb = Command::new("gdb");
-    gdb.args(["-q", "-nx", "-batch", "-p", &pid.to_string(), "-ex", &call]);
-    let output = gdb.output().expect("gdb runs");
+    target.tell("l");
     let locked = size(pid, "VmLck");
-    assert!(locked > 0, "{output:?}");
+    assert!(locked > 0);
     let probe = [at_entry("/counted", "add", Hook::Count)];
     let attachment = Attachment::with_state(pid, &probe, &STATE).expect("it can be attached to");
     assert_eq!(size(pid, "VmLck"), locked);
