@@ -664,7 +664,7 @@ fn leaves_no_trace(program: &str) {
 #[ignore = "needs root"]
 fn what_was_overwritten_is_counted_and_totals_are_exact() {
     let scratch = Scratch::new();
-    let mut target = Puppet::start("blocks", &["storm", "4", "2", "500000"]);
+    let mut target = Puppet::start("blocks", &["storm", "4", "2", "2000000"]);
     let recording = CountedRecording::start(&scratch, &[target.pid()]);
     recording.dwell.signal(libc::SIGSTOP);
     let answer = target.tell("r");
