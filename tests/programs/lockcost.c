@@ -3,7 +3,8 @@
  * that sleeps, so that libc never takes itself for single-threaded. On `m` each thread takes and gives
  * back its LOCKS locks in turn (all the same ones when SHARED is 1), 2^19 times, nine times over; on `s`,
  * 2^13 times once. It prints the median time per pair in ns, and the pairs done since it began. `q` ends.
- * KIND is mutex (what it is without one), recursive, spin, read, write or semaphore.
+ * KIND is mutex (what it is without one), recursive, again (a recursive mutex that its thread has all the while),
+ * checking, robust, inherit, spin, read, write or semaphore.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -60,24 +61,37 @@ static const struct {
 	const char *name;
 	void (*loop)(struct guarded *mine);
 } kinds[] = {
-	{ "mutex", mutexes }, { "recursive", mutexes }, { "spin", spins },
+	{ "mutex", mutexes }, { "recursive", mutexes }, { "again", mutexes }, { "checking", mutexes },
+	{ "robust", mutexes }, { "inherit", mutexes }, { "spin", spins },
 	{ "read", reads }, { "write", writes }, { "semaphore", semaphores },
 };
+enum { MUTEX, RECURSIVE, AGAIN, CHECKING, ROBUST, INHERIT, SPIN, READ, WRITE, SEMAPHORE };
 static size_t kind;
 
 static void make(struct guarded *one)
 {
-	pthread_mutexattr_t recursive;
+	pthread_mutexattr_t attributes;
 	switch (kind) {
-	case 1:
-		pthread_mutexattr_init(&recursive);
-		pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-		pthread_mutex_init(&one->mutex, &recursive);
+	case RECURSIVE:
+	case AGAIN:
+	case CHECKING:
+	case ROBUST:
+	case INHERIT:
+		pthread_mutexattr_init(&attributes);
+		if (kind == RECURSIVE || kind == AGAIN)
+			pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+		if (kind == CHECKING)
+			pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+		if (kind == ROBUST)
+			pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+		if (kind == INHERIT)
+			pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT);
+		pthread_mutex_init(&one->mutex, &attributes);
 		break;
-	case 2:
+	case SPIN:
 		pthread_spin_init(&one->spin, PTHREAD_PROCESS_PRIVATE);
 		break;
-	case 5:
+	case SEMAPHORE:
 		sem_init(&one->semaphore, 0, 1);
 		break;
 	default: /* zero will do */
@@ -88,6 +102,8 @@ static void make(struct guarded *one)
 static void *worker(void *number)
 {
 	struct guarded *mine = objects[shared ? 0 : (size_t)number];
+	for (unsigned i = 0; kind == AGAIN && i < lock_count; i++)
+		pthread_mutex_lock(&mine[i].mutex);
 	for (;;) {
 		pthread_barrier_wait(&begin);
 		kinds[kind].loop(mine);

@@ -18,7 +18,7 @@ use std::time::Duration;
 type Failure = Box<dyn std::error::Error>;
 
 /// Threads, locks, whether they share them, which locks, and what that is.
-const CASES: [(&str, [&str; 4]); 12] = [
+const CASES: [(&str, [&str; 4]); 16] = [
     ("one thread, 64 locks", ["1", "64", "0", "mutex"]),
     ("one thread, one lock", ["1", "1", "0", "mutex"]),
     ("two threads, a lock each", ["2", "1", "0", "mutex"]),
@@ -27,6 +27,10 @@ const CASES: [(&str, [&str; 4]); 12] = [
     ("one thread, 4096 locks", ["1", "4096", "0", "mutex"]),
     ("two threads, 4096 locks each", ["2", "4096", "0", "mutex"]),
     ("one recursive mutex", ["1", "1", "0", "recursive"]),
+    ("the same, held already", ["1", "1", "0", "again"]),
+    ("one error-checking mutex", ["1", "1", "0", "checking"]),
+    ("one robust mutex", ["1", "1", "0", "robust"]),
+    ("one that lends priority", ["1", "1", "0", "inherit"]),
     ("one spin lock", ["1", "1", "0", "spin"]),
     ("one lock to read", ["1", "1", "0", "read"]),
     ("one lock to write", ["1", "1", "0", "write"]),
@@ -145,7 +149,7 @@ fn with_dwell(target: &mut Target) -> Result<(f64, f64), Failure> {
         // The program's threads meet at barriers, too.
         let seen = snapshot.ok_or("it has ended")?.sum(|l| match l.kind {
             Kind::Barrier => 0,
-            _ => l.acquired,
+            _ => l.acquired + l.nested,
         });
         if seen != after - before {
             return Err(format!("{seen} counted, not {}", after - before).into());

@@ -1,7 +1,7 @@
 //! Adds up what the agent has counted in a process.
 use dwell_agent::locks::layout::{
-    BLOCKS, MADE_BUCKETS, MADE_WAYS, Made, SHARED_PART, SLOTS, Settings, Shared, Slot, Totals,
-    kind, lock_of,
+    BLOCKS, KIND_SHIFT, MADE_BUCKETS, MADE_WAYS, Made, SHARED_PART, SLOTS, Settings, Shared, Slot,
+    Totals, kind, lock_of,
 };
 use rustc_hash::FxHashMap;
 use std::io;
@@ -187,7 +187,7 @@ impl Sums {
         for (number, entry) in others.iter().enumerate() {
             self.add(
                 dwell_agent::locks::layout::key_of(0, number as u64),
-                &entry[1..6],
+                &entry[1..5],
             );
         }
         let parts = words(offset_of!(Totals, shared_parts), 1)?[0];
@@ -196,7 +196,7 @@ impl Sums {
             let shared = words(offset, SHARED_PART * SHARED_WORDS)?;
             let (shared, _) = shared.as_chunks::<SHARED_WORDS>();
             for entry in shared {
-                self.add(entry[0], &entry[1..6]);
+                self.add(entry[0], &entry[1..5]);
             }
         }
         let taken = words(offset_of!(Totals, taken), BLOCKS)?;
@@ -217,7 +217,12 @@ impl Sums {
         if counts.iter().all(|&c| c == 0) {
             return;
         }
-        let sums = self.of_key.entry(key).or_default();
+        const IS_NESTED: u64 = kind::NESTED << KIND_SHIFT;
+        let sums = self.of_key.entry(key & !IS_NESTED).or_default();
+        if key & IS_NESTED != 0 {
+            sums[4] += counts[0];
+            return;
+        }
         for (sum, count) in sums.iter_mut().zip(counts) {
             *sum += count;
         }
@@ -266,6 +271,7 @@ pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dwell_agent::locks::layout::key_of;
 
     #[test]
     fn settings_are_written_as_they_lie() {
@@ -290,9 +296,28 @@ mod tests {
 
     #[test]
     fn kinds_have_names() {
-        for number in 0..kind::END as u64 {
+        for number in 0..=kind::SEMAPHORE {
             assert!(Kind::of(number).is_some(), "{number}");
         }
-        assert_eq!(Kind::of(kind::END as u64), None);
+        assert_eq!(Kind::of(kind::SEMAPHORE + 1), None);
+    }
+
+    #[test]
+    fn what_is_acquired_again_is_no_lock_of_its_own() {
+        let mut sums = Sums::default();
+        let recursive = kind::RECURSIVE | kind::ROBUST;
+        sums.add(key_of(64, recursive), &[5, 4, 3, 2]);
+        sums.add(key_of(64, recursive | kind::NESTED), &[7, 0, 0, 0]);
+        sums.add(key_of(64, recursive | kind::NESTED), &[1, 0, 0]);
+        let found: Vec<_> = sums.of_key.into_iter().filter_map(total).collect();
+        let expected = LockTotal {
+            acquired: 5,
+            contended: 4,
+            try_fails: 3,
+            timeouts: 2,
+            nested: 8,
+            ..LockTotal::none(64, Kind::of(recursive).unwrap())
+        };
+        assert_eq!(found, [expected]);
     }
 }

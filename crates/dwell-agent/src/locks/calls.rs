@@ -4,7 +4,9 @@
 //! (longjmp, cancellation) leave a note behind, which the next call at the same place replaces.
 use super::counters::{Counters, Event, own_block};
 use super::events;
-use super::layout::{CALL_BITS, Call, State, key_of, libc, lock_of, place_of, what};
+use super::layout::{
+    CALL_BITS, Call, KIND_SHIFT, State, key_of, kind, libc, lock_of, place_of, what,
+};
 use super::operation::{CONTENDED, EBUSY, EOWNERDEAD, Operation, Outcome, SERIAL_THREAD};
 use super::release;
 use super::words::{is_nested, is_taken, kind_of, take_plain};
@@ -179,12 +181,15 @@ pub unsafe extern "C" fn dwell_agent_leave(
     } else if operation == Operation::Retake && outcome == Outcome::Acquired && !is_nested {
         events::acquired_again(state, call.key, caller);
     }
-    let counters = Counters::of(state, call.key);
+    let mut counters = Counters::of(state, call.key);
+    if is_nested {
+        // In the place next to that one, where there is room: the quick way looks there.
+        counters = Counters::of(state, call.key | kind::NESTED << KIND_SHIFT);
+    }
     match outcome {
-        Outcome::Acquired if is_nested => counters.add(Event::Nested),
         Outcome::Acquired => {
             counters.add(Event::Acquired);
-            if call.operation & CONTENDED != 0 {
+            if call.operation & CONTENDED != 0 && !is_nested {
                 counters.add(Event::Contended);
             }
         }

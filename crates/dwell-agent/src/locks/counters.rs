@@ -14,7 +14,6 @@ pub(super) enum Event {
     Contended,
     Failed,
     TimedOut,
-    Nested,
 }
 
 /// The fs base of this thread: what libc knows it by.
@@ -75,7 +74,6 @@ impl<'s> Counters<'s> {
             Event::Contended => &slot.contended,
             Event::Failed => &slot.failed,
             Event::TimedOut => &slot.timeouts,
-            Event::Nested => &slot.nested,
         };
         counter.fetch_add(1, Ordering::Relaxed);
     }

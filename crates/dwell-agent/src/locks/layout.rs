@@ -86,8 +86,10 @@ pub mod kind {
     pub const BARRIER: u64 = 37;
     /// A semaphore: its downs.
     pub const SEMAPHORE: u64 = 38;
+    /// Added to the kind of a recursive mutex: its acquisitions by the thread that holds it already.
+    pub const NESTED: u64 = 64;
     /// Past all kinds.
-    pub const END: usize = 39;
+    pub const END: usize = 96;
 }
 
 /// Functions of libc that wait by trying again and again.
@@ -158,8 +160,6 @@ pub struct Shared {
     pub failed: AtomicU64,
     /// Waits that ended because their time was over.
     pub timeouts: AtomicU64,
-    /// Acquisitions by a thread that held it already.
-    pub nested: AtomicU64,
 }
 
 /// A call under way that is counted when it returns.

@@ -35,6 +35,8 @@ pub(super) mod glibc_rwlock {
     /// The thread that has it for writing.
     pub const WRITER_AT: u64 = 24;
 }
+/// The bits that hold a glibc mutex' kind, where it lends priority and is nothing else.
+pub(super) const GLIBC_INHERIT: u32 = 32;
 /// What the word of a glibc spin lock is that nobody has. Every attempt takes one off.
 pub(super) const SPIN_FREE: u32 = 1;
 /// What a glibc mutex' word is where it is taken and nobody waits.
