@@ -66,12 +66,16 @@ pub struct TestProgram {
 }
 
 impl TestProgram {
-    /// `iolock`: four threads, mutex and pipe.
+    /// `iolock`: four threads, mutex and pipe, as much work between handovers as leaves [`IOLOCK_SWITCHES_PER_S`] here.
     pub fn iolock(folder: &Path, seconds: f64) -> Result<Self> {
+        let program = existing(folder, "iolock")?;
+        let measured = |steps| anyhow::Ok((steps, ns_per_switch(&program, steps)?));
+        let [few, many] = STEPS_TRIED;
+        let steps = steps_for(1e9 / IOLOCK_SWITCHES_PER_S, measured(few)?, measured(many)?);
         Self::new(
             folder,
             "iolock",
-            vec![seconds.to_string()],
+            vec![seconds.to_string(), steps.to_string()],
             &IOLOCK,
             &["round_trips_per_cpu_s", "round_trips_per_s"],
         )
@@ -128,6 +132,31 @@ impl TestProgram {
             victim: None,
         })
     }
+}
+
+/// What a switch of `iolock` costs depends on how many there are, which is to be the same on every machine.
+const IOLOCK_SWITCHES_PER_S: f64 = 65_000.0;
+/// Steps of work between handovers of which is measured how long they take.
+const STEPS_TRIED: [f64; 2] = [1_000.0, 10_000.0];
+
+/// How long `iolock` takes from switch to switch, alone.
+fn ns_per_switch(program: &Path, steps: f64) -> Result<f64> {
+    let output = Command::new(program)
+        .args(["0.5", &steps.to_string()])
+        .output()
+        .with_context(|| format!("cannot run {}", program.display()))?;
+    let figures = read_members(
+        &String::from_utf8_lossy(&output.stdout),
+        &["switches_per_s"],
+    )?;
+    Ok(1e9 / figures[0])
+}
+
+/// How many steps take so many ns with their switch, by two such pairs; none where the switch alone takes longer.
+fn steps_for(ns: f64, few: (f64, f64), many: (f64, f64)) -> u64 {
+    let of_step = (many.1 - few.1) / (many.0 - few.0);
+    let steps = few.0 + (ns - few.1) / of_step;
+    if steps.is_finite() { steps as u64 } else { 0 }
 }
 
 fn existing(folder: &Path, name: &str) -> Result<PathBuf> {
@@ -274,6 +303,14 @@ mod tests {
         let output =
             "     Total time: 2.569 [sec]\n\n      12.845940 usecs/op\n          77845 ops/sec\n";
         assert_eq!(ns_per_op(output).unwrap(), 12845.94);
+    }
+
+    #[test]
+    fn steps_fill_the_time() {
+        let [few, many] = [(1_000.0, 3_000.0), (10_000.0, 12_000.0)];
+        assert_eq!(steps_for(15_000.0, few, many), 13_000);
+        assert_eq!(steps_for(1_500.0, few, many), 0);
+        assert_eq!(steps_for(15_000.0, few, few), 0);
     }
 
     #[test]
