@@ -237,14 +237,12 @@ fn waits_are_those_between_the_switches_that_perf_prints() {
     }
     let scratch = Scratch::new();
     let options = [
-        "-F",
-        "997",
         "-g",
         "-a",
         "-m",
         "4096",
         "-e",
-        "cpu-clock",
+        "cpu-clock/freq=997/",
         "-e",
         "sched:sched_switch",
         "-e",
@@ -273,11 +271,6 @@ fn waits_are_those_between_the_switches_that_perf_prints() {
         .collect();
     let (mut waits, mut wait_ns, mut found, mut woken) = (0, 0, 0, 0);
     for wait in waits_of(&text) {
-        // Some kernels do not tell every switch: a thread that ran in between had two waits.
-        let between = (wait.tid, wait.start_ns)..(wait.tid, wait.end_ns);
-        if printed.range(between).next().is_some() {
-            continue;
-        }
         waits += 1;
         wait_ns += wait.end_ns - wait.start_ns;
         let Some((blocked, runnable)) = slices.get(&(wait.tid, wait.start_ns)) else {
@@ -296,9 +289,9 @@ fn waits_are_those_between_the_switches_that_perf_prints() {
         }
     }
     println!("{waits} waits, {wait_ns} ns; {found} found, {woken} with their waking");
-    assert!(waits > 100 && woken > 20);
-    // All of them, but for what other switches that were not told make of a few.
-    assert!(found * 50 >= waits * 49, "{found} of {waits}");
+    assert!(waits > 1000 && woken > 200);
+    // All of them, but for what switches from the idle thread that some kernels do not tell make of a few.
+    assert!(found * 1000 >= waits * 999, "{found} of {waits}");
 
     // The program's threads, and why they waited.
     let analysis = Analysis::of(&tables);
@@ -312,6 +305,37 @@ fn waits_are_those_between_the_switches_that_perf_prints() {
         let told = analysis.profile.thread_times(position);
         assert_eq!(told.total(), life, "{thread:?}");
     }
+}
+
+/// `-F` holds for tracepoints, too: what lies between two switches of which only some are told is no wait.
+#[test]
+#[ignore = "needs root"]
+fn sampled_switches_make_no_waits() {
+    if !installed("perf") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let options = ["-F", "997", "-g", "-a", "-e", "cpu-clock", "-e"];
+    let (file, tables) = recorded(&scratch, &[&options[..], &["sched:sched_switch"]].concat());
+    assert!(
+        tables
+            .slices
+            .iter()
+            .all(|s| s.blocked_ns == 0 && s.runnable_ns == 0)
+    );
+    assert!(
+        tables
+            .threads
+            .iter()
+            .all(|t| t.blocked_ns == 0 && t.running_ns == t.until_ns - t.start_ns)
+    );
+    let again = scratch.file("y.dwell");
+    let imported = bare_dwell()
+        .args(["import", &file, "-o", &again])
+        .output()
+        .expect("dwell runs");
+    let stderr = String::from_utf8_lossy(&imported.stderr);
+    assert!(stderr.contains("sched_switch was sampled"), "{stderr}");
 }
 
 /// A stay off the processor, as perf's lines tell it.

@@ -66,6 +66,13 @@ pub struct Event {
     pub ids: Vec<u64>,
 }
 
+impl Event {
+    /// Whether each of its occurrences has a sample, not only some of them.
+    pub fn tells_each(&self) -> bool {
+        !self.by_frequency && self.period <= 1
+    }
+}
+
 /// The build id of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BuildId {

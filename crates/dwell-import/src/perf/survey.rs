@@ -79,8 +79,14 @@ impl Survey {
         let whole = ["-a", "--all-cpus", "-C", "--cpu"];
         let args = file.command_line.iter().take_while(|a| *a != "--");
         let asked = args.into_iter().any(|a| whole.contains(&a.as_str()));
-        let mut switches = (0..roles.roles.len()).filter(|i| roles.roles[*i] == Role::Switch);
-        switches.any(|i| self.events[i].samples > 0 && (asked || self.idle[i]))
+        let mut switches = self.switch_events(roles);
+        switches.any(|i| file.events[i].tells_each() && (asked || self.idle[i]))
+    }
+
+    /// The events of `sched:sched_switch` that have samples.
+    fn switch_events(&self, roles: &Roles) -> impl Iterator<Item = usize> {
+        let is_switch = |i: &usize| roles.roles[*i] == Role::Switch && self.events[*i].samples > 0;
+        (0..roles.roles.len()).filter(is_switch)
     }
 
     /// What a person should know.
@@ -88,7 +94,16 @@ impl Survey {
         let mut notes = roles.notes.clone();
         let leaves = |r: &Role| matches!(r, Role::Switch | Role::BeforeSwitch);
         let switches = roles.roles.iter().zip(&self.events);
-        if !exact && switches.clone().any(|(r, s)| leaves(r) && s.samples > 0) {
+        if !exact
+            && self
+                .switch_events(roles)
+                .any(|i| !file.events[i].tells_each())
+        {
+            notes.push(
+                "sched:sched_switch was sampled, as -F and -c do with all events, so waits have no length: give a clock its own frequency (-e cpu-clock/freq=99/ -e sched:sched_switch), or add --switch-events"
+                    .into(),
+            );
+        } else if !exact && switches.clone().any(|(r, s)| leaves(r) && s.samples > 0) {
             notes.push(
                 "the file tells when threads left a processor and not when they got one, so waits have no length: record with --switch-events, or the whole system (-a)"
                     .into(),

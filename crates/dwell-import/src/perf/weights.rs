@@ -78,11 +78,9 @@ fn tracepoint<'f>(file: &'f PerfFile, event: &Event) -> Option<&'f Tracepoint> {
 
 fn scheduling(file: &PerfFile, event: &Event) -> Option<Role> {
     if event.kind == kind::SOFTWARE && event.config == config::CONTEXT_SWITCHES {
-        let each = !event.by_frequency && event.period == 1;
-        return Some(if each {
-            Role::BeforeSwitch
-        } else {
-            Role::Ignored
+        return Some(match event.tells_each() {
+            true => Role::BeforeSwitch,
+            false => Role::Ignored,
         });
     }
     match tracepoint(file, event)?.name.as_str() {
