@@ -181,15 +181,16 @@ pub unsafe extern "C" fn dwell_agent_leave(
     } else if operation == Operation::Retake && outcome == Outcome::Acquired && !is_nested {
         events::acquired_again(state, call.key, caller);
     }
-    let mut counters = Counters::of(state, call.key);
-    if is_nested {
-        // In the place next to that one, where there is room: the quick way looks there.
-        counters = Counters::of(state, call.key | kind::NESTED << KIND_SHIFT);
-    }
+    let counters = Counters::of(state, call.key);
     match outcome {
+        // In the place next to that one, where there is room: the quick way looks there.
+        Outcome::Acquired if is_nested => {
+            let again = call.key | kind::NESTED << KIND_SHIFT;
+            Counters::of(state, again).add(Event::Acquired);
+        }
         Outcome::Acquired => {
             counters.add(Event::Acquired);
-            if call.operation & CONTENDED != 0 && !is_nested {
+            if call.operation & CONTENDED != 0 {
                 counters.add(Event::Contended);
             }
         }

@@ -94,6 +94,13 @@ global_asm!(
     "   cmpl $0, {MINDERS}+{WAITING}(%r11,%rcx,8)",
     "   jne  \\otherwise",
     ".endm",
+    // Goes elsewhere if anyone minds that the lock in rdi is let go. Changes eax.
+    ".macro dwell_unminded otherwise",
+    "   imul ${HASH}, %edi, %eax",
+    "   shr  ${WAITING_DROP}, %eax",
+    "   cmpq $0, {MINDERS}(%r11,%rax,8)",
+    "   jne  \\otherwise",
+    ".endm",
     // Counts an acquisition, and answers that it was one.
     ".macro dwell_acquired",
     "   incq {BLOCKS}+{ACQUIRED}(%r11,%rdx)",
@@ -381,10 +388,12 @@ global_asm!(
     "   je   3b",
     "   cmp  ${GLIBC_INHERIT}, %ecx",
     "   jne  7f",
-    // Where somebody waits the kernel has said so in the word: all is put back, and libc lets it go.
+    // Its word says only who waits in the kernel: where anybody does all is put back, and libc lets it go.
+    "   mov  %eax, %esi",
+    "   dwell_unminded 7f",
     "   decl 12(%rdi)",
     "   movl $0, 8(%rdi)",
-    "   mov  %eax, %esi",
+    "   mov  %esi, %eax",
     "   xor  %ecx, %ecx",
     "   lock cmpxchg %ecx, (%rdi)",
     "   je   4b",
@@ -414,14 +423,7 @@ global_asm!(
     "8: dwell_released {musl_released} 4",
     "9: mov  ${UNLOCK}, %eax",
     "   jmp  dwell_enter",
-    // Goes elsewhere if anyone minds that the lock in rdi is let go. Changes eax.
-    ".macro dwell_unminded otherwise",
-    "   imul ${HASH}, %edi, %eax",
-    "   shr  ${WAITING_DROP}, %eax",
-    "   cmpq $0, {MINDERS}(%r11,%rax,8)",
-    "   jne  \\otherwise",
-    ".endm",
-    // That is asked before.
+    // An entry that goes on to libc where nobody minds.
     ".macro dwell_leave name operation",
     "   dwell_entry \\name",
     "   dwell_unminded 7f",

@@ -89,7 +89,7 @@ pub mod kind {
     /// Added to the kind of a recursive mutex: its acquisitions by the thread that holds it already.
     pub const NESTED: u64 = 64;
     /// Past all kinds.
-    pub const END: usize = 96;
+    pub const END: usize = (NESTED + MUTEX) as usize;
 }
 
 /// Functions of libc that wait by trying again and again.
