@@ -271,6 +271,7 @@ mod tests {
         };
         let glibc = Libc::Glibc(Glibc {
             tid_offset: 0,
+            robust_offset: None,
             has_rwlock: true,
             semaphore: Some(cancellation),
         });

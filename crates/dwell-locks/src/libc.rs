@@ -20,6 +20,8 @@ pub enum Libc {
 pub struct Glibc {
     /// Distance of a thread's number from its fs base, bytes.
     pub tid_offset: u64,
+    /// Distance of the head of a thread's list of robust mutexes from there, bytes, where the agent takes those by itself.
+    pub robust_offset: Option<u32>,
     /// Whether the agent takes its read-write locks by itself, too.
     pub has_rwlock: bool,
     /// How a thread knows that it is to be cancelled, where the agent takes semaphores by itself.
@@ -76,6 +78,7 @@ impl Libc {
             let known = |tid_offset| {
                 Libc::Glibc(Glibc {
                     tid_offset,
+                    robust_offset: robust_offset(image),
                     has_rwlock: has_known_rwlock(image),
                     semaphore: cancellation(image).filter(|_| has_known_semaphore(image)),
                 })
@@ -165,6 +168,27 @@ fn tid_offset(code: &[u8]) -> Option<u64> {
     loads.all(|other| other == first).then_some(first)
 }
 
+/// Where a glibc thread has the head of its list of robust mutexes, which the kernel walks when it dies. The third word of
+/// the head is set to 0 after each operation, and the first is what the next mutex is linked to.
+fn robust_offset(image: &Image<'_>) -> Option<u32> {
+    const CLEARS: [u8; 5] = [0x64, 0x48, 0xc7, 0x04, 0x25]; // movq $0,%fs:…
+    const LOADS: [[u8; 2]; 2] = [[0x64, 0x48], [0x64, 0x4c]]; // mov %fs:…,%reg
+    const PENDING_AT: u32 = 16;
+    let code = code_of(image, b"pthread_mutex_trylock")?;
+    let mut cleared = code.windows(13).filter_map(|c| {
+        let at = c.strip_prefix(&CLEARS)?.strip_suffix(&[0; 4])?;
+        Some(u32::from_le_bytes(at.try_into().ok()?))
+    });
+    let pending = cleared.next()?;
+    let head = pending.checked_sub(PENDING_AT)?;
+    let loads_head = code.windows(9).any(|c| {
+        LOADS.iter().any(|l| c.starts_with(l))
+            && [c[2], c[3] & MODRM_BUT_REGISTER, c[4]] == [0x8b, 0x04, 0x25]
+            && c[5..] == head.to_le_bytes()
+    });
+    (loads_head && cleared.all(|other| other == pending)).then_some(head)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,6 +236,7 @@ mod tests {
         let image = Image::parse(&data).expect("an ELF file");
         let Some(Libc::Glibc(Glibc {
             tid_offset,
+            robust_offset,
             has_rwlock,
             semaphore,
         })) = Libc::of(&image)
@@ -224,5 +249,12 @@ mod tests {
         let tid = unsafe { *((::libc::pthread_self() + tid_offset) as *const i32) };
         // SAFETY: takes no arguments.
         assert_eq!(tid, unsafe { ::libc::gettid() });
+        let (mut head, mut len) = (0u64, 0usize);
+        // SAFETY: of this thread, into two words of its own.
+        let told = unsafe { ::libc::syscall(::libc::SYS_get_robust_list, 0, &mut head, &mut len) };
+        assert_eq!(told, 0);
+        // SAFETY: takes no arguments.
+        let thread = unsafe { ::libc::pthread_self() };
+        assert_eq!(robust_offset.map(u64::from), Some(head - thread));
     }
 }

@@ -259,6 +259,7 @@ fn settings(pid: i32, module: &Module, libc: Libc) -> Result<Settings, PatchErro
         Libc::Glibc(known) => {
             settings.libc = libc::GLIBC;
             settings.tid_offset = known.tid_offset;
+            settings.robust_offset = known.robust_offset.map_or(0, u64::from);
             if let Some(cancellation) = known.semaphore {
                 settings.cancel_offset = cancellation.offset.into();
                 settings.cancel_mask = cancellation.mask.into();

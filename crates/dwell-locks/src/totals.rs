@@ -264,7 +264,8 @@ pub(crate) fn bytes_of(settings: &Settings) -> Vec<u8> {
         .chain(inside)
         .chain([&settings.events, &settings.retakes])
         .chain([&settings.cancel_offset, &settings.cancel_mask])
-        .chain([&settings.cancelled, &settings.was_confined]);
+        .chain([&settings.cancelled, &settings.was_confined])
+        .chain([&settings.robust_offset]);
     words.flat_map(|w| w.to_le_bytes()).collect()
 }
 
@@ -286,6 +287,7 @@ mod tests {
             cancel_mask: 19,
             cancelled: 20,
             was_confined: 21,
+            robust_offset: 22,
         };
         let bytes = bytes_of(&settings);
         assert_eq!(bytes.len(), size_of::<Settings>());

@@ -202,6 +202,29 @@ fn comes_and_goes() {
     }
 }
 
+/// Whose owner is killed, at any instant, is inherited by the next, and no other is.
+#[test]
+#[ignore = "needs root"]
+fn robust_mutexes_of_a_killed_process_are_inherited() {
+    let rounds = from_environment("DWELL_LOCK_ROUNDS", 8);
+    let mut target = Puppet::start("heirs", &[]);
+    let mut counted = 0;
+    let mut told = Value::Null;
+    for round in 0..10 * rounds {
+        let child = target.tell("r")["pid"].as_i64().expect("a process");
+        let locks = Locks::attach(child as i32).expect("it can be attached to");
+        std::thread::sleep(Duration::from_micros(10_000 + 37 * round as u64));
+        counted += locks.snapshot().expect("it runs").sum(|l| l.acquired);
+        told = target.tell("k");
+    }
+    println!("{counted} acquisitions counted; {told}");
+    assert!(
+        counted > 0 && told["inherited"].as_u64() > Some(0),
+        "{told}"
+    );
+    target.finish();
+}
+
 const PID: &str = "DWELL_TEST_COUNT_LOCKS_OF";
 
 /// What is killed: counts for as long as it lives.

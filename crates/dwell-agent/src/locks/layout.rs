@@ -130,6 +130,9 @@ pub struct Settings {
     pub cancelled: u64,
     /// Whether the process had forbidden itself system calls (seccomp) before: 1, or 0.
     pub was_confined: u64,
+    /// Distance of the head of a thread's list of robust mutexes (set_robust_list(2)) from its fs base, glibc; 0 when it is
+    /// not known.
+    pub robust_offset: u64,
 }
 
 /// A lock in a thread's block.

@@ -37,6 +37,24 @@ pub(super) mod glibc_rwlock {
 }
 /// The bits that hold a glibc mutex' kind, where it lends priority and is nothing else.
 pub(super) const GLIBC_INHERIT: u32 = 32;
+/// The robust mutexes of glibc: their word is the number of their owner, and each thread has a list of those it holds, which the
+/// kernel walks when the thread dies (Documentation/locking/robust-futex-ABI.rst).
+pub(super) mod glibc_robust {
+    /// The bits that hold a mutex' kind, of one that is robust and nothing else but its type.
+    pub const KIND: u32 = 16;
+    /// Where a mutex is linked to the one before it, and to the next: an address of the same word there, or of a head.
+    pub const PREVIOUS_AT: u64 = 24;
+    /// See above.
+    pub const NEXT_AT: u64 = 32;
+    /// Where the head of a list says how far from that word the mutex' own is.
+    pub const DISTANCE_AT: u64 = 8;
+    /// And where it names the mutex that is about to be taken or given back.
+    pub const PENDING_AT: u64 = 16;
+    /// Set beside the owner in the word: somebody may wait.
+    pub const WAITERS: u32 = 1 << 31;
+    /// The owner has died.
+    pub const OWNER_DIED: u32 = 1 << 30;
+}
 /// What the word of a glibc spin lock is that nobody has. Every attempt takes one off.
 pub(super) const SPIN_FREE: u32 = 1;
 /// What a glibc mutex' word is where it is taken and nobody waits.
@@ -278,20 +296,28 @@ pub(super) fn own_number(state: &State) -> u32 {
 /// # Safety
 /// `lock` must be a mutex of this libc.
 pub(super) unsafe fn mark(state: &State, lock: u64) {
+    let whose = state.settings.libc;
     // SAFETY: by contract.
-    let (at, taken, told) = unsafe {
-        match state.settings.libc {
-            libc::GLIBC if word(lock + 16) & GLIBC_OTHER_WORD == 0 => {
-                (lock, GLIBC_TAKEN, GLIBC_TOLD)
-            }
-            libc::MUSL if word(lock) & MUSL_PLAIN == 0 => (lock + 4, EBUSY as u32, MUSL_TOLD),
+    let (at, kind) = unsafe {
+        match whose {
+            libc::GLIBC => (lock, word(lock + 16) & GLIBC_OTHER_WORD),
+            libc::MUSL => (lock + 4, word(lock) & MUSL_PLAIN),
             _ => return,
         }
     };
     // SAFETY: the mutex' own word. It stays taken; whoever releases it sees that it may have waiters.
     let word = unsafe { &*(at as *const AtomicU32) };
     // Who waited has mostly left another value, and a look costs nothing.
-    if word.load(Ordering::Relaxed) == taken {
-        let _ = word.compare_exchange(taken, told, Ordering::Relaxed, Ordering::Relaxed);
-    }
+    let now = word.load(Ordering::Relaxed);
+    let told = match (whose, kind) {
+        (libc::GLIBC, 0) if now == GLIBC_TAKEN => GLIBC_TOLD,
+        (libc::GLIBC, glibc_robust::KIND)
+            if now != 0 && now & (glibc_robust::WAITERS | glibc_robust::OWNER_DIED) == 0 =>
+        {
+            now | glibc_robust::WAITERS
+        }
+        (libc::MUSL, 0) if now == EBUSY as u32 => MUSL_TOLD,
+        _ => return,
+    };
+    let _ = word.compare_exchange(now, told, Ordering::Relaxed, Ordering::Relaxed);
 }
