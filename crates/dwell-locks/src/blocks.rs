@@ -176,7 +176,7 @@ pub struct Block {
     pub is_whole: bool,
 }
 
-/// What has come to an end, each in the order of its end.
+/// What has come to an end, each in the order of its end but for what was told late; a block after all that is in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
     /// Holds.
@@ -205,10 +205,17 @@ pub struct Blocks {
     losses: u32,
     finished: Finished,
     oddities: Oddities,
+    /// Holds whose release is to come: it is told so late that others took the lock and let it go before. One a thread.
+    late: Vec<Hold>,
+    /// Blocks that are over and of which there are such holds.
+    over: Vec<Block>,
 }
 
 /// Holds that are kept a while after their end: a release may be told late.
 const RECENT: usize = 4;
+
+/// How long a release is waited for that is told late: its thread had no processor meanwhile.
+const LATE_NS: u64 = 1_000_000_000;
 
 /// What the same instant may differ by when it is told twice: clocks are compared ever more exactly.
 const SLACK_NS: u64 = 20_000;
@@ -254,6 +261,13 @@ impl Blocks {
     /// Takes an event in, none of which may be older than the one before by more than what two threads
     /// differ in telling of the same instant.
     pub fn add(&mut self, event: &Event) {
+        let is_release = matches!(event.what, What::Released | What::ReleasedToWait);
+        // What it has not told by now it never will.
+        self.give_up_late(|hold| {
+            let since_ns = hold.until_ns.or(hold.since_ns).unwrap_or(0);
+            let waited_ns = event.time_ns.saturating_sub(since_ns);
+            waited_ns > LATE_NS || (!is_release && hold.thread == event.thread)
+        });
         self.abandon(event);
         self.replace(event);
         match event.what {
@@ -270,13 +284,14 @@ impl Blocks {
         }
         self.close_if_free(event.lock);
         if let Some(building) = self.open.get_mut(&event.lock) {
-            building.settle(&mut self.finished);
+            building.settle(&mut self.late, &mut self.finished);
         }
     }
 
     /// Events were lost: what is thought of owners is not sure any more, and waits may have ended.
     pub fn lost(&mut self) {
         self.losses += 1;
+        self.give_up_late(|_| true);
         for building in self.open.values_mut() {
             building.block.is_whole = false;
             if let Some(current) = building.current.take() {
@@ -292,6 +307,7 @@ impl Blocks {
 
     /// A thread has died: what it held it holds for ever, and it waits no more.
     pub fn died(&mut self, thread: u32, time_ns: u64) {
+        self.give_up_late(|hold| hold.thread == thread);
         let locks: Vec<u64> = self.open.keys().copied().collect();
         for lock in locks {
             let Some(building) = self.open.get_mut(&lock) else {
@@ -337,6 +353,7 @@ impl Blocks {
 
     /// Nothing more comes: what is open has lasted up to this instant.
     pub fn finish(mut self, time_ns: u64) -> (Finished, Oddities) {
+        self.give_up_late(|_| true);
         let mut open: Vec<Building> = self.open.drain().map(|(_, building)| building).collect();
         open.sort_by_key(|b| b.block.block);
         for building in open {
@@ -352,6 +369,7 @@ impl Blocks {
         if self.open.get(&event.lock).is_some_and(is_other)
             && let Some(building) = self.open.remove(&event.lock)
         {
+            self.give_up_late(|hold| hold.lock == event.lock);
             let until = building.latest_ns;
             building.abort(
                 until,
@@ -504,6 +522,18 @@ impl Blocks {
     }
 
     fn released(&mut self, event: &Event, end: HoldEnd) {
+        let is_it = |h: &Hold| (h.lock, h.thread) == (event.lock, event.thread);
+        if let Some(place) = self.late.iter().position(is_it) {
+            let hold = self.late.swap_remove(place);
+            self.finished.holds.push(Hold {
+                until_ns: hold.until_ns.or(Some(event.time_ns)),
+                end,
+                releaser: event.caller,
+                ..hold
+            });
+            self.hand_over_blocks();
+            return;
+        }
         let Some(building) = self.open.get_mut(&event.lock) else {
             self.oddities.orphans += 1;
             return;
@@ -559,11 +589,33 @@ impl Blocks {
         let is_free =
             |b: &Building| b.waits.is_empty() && b.current.is_none() && b.readers.is_empty();
         if self.open.get(&lock).is_some_and(is_free)
-            && let Some(building) = self.open.remove(&lock)
+            && let Some(mut building) = self.open.remove(&lock)
         {
-            building.close(&mut self.finished);
+            self.late.extend(building.recent.extract_if(.., is_late));
+            self.over.extend(building.close(&mut self.finished));
+            self.hand_over_blocks();
         }
     }
+
+    /// The releases of such holds were not seen.
+    fn give_up_late(&mut self, is_such: impl Fn(&Hold) -> bool) {
+        let such = self.late.extract_if(.., |hold| is_such(hold));
+        self.finished.holds.extend(such);
+        self.hand_over_blocks();
+    }
+
+    /// Those that are over, after all their holds.
+    fn hand_over_blocks(&mut self) {
+        let late = &self.late;
+        let is_known = |b: &mut Block| late.iter().all(|h| h.block != b.block);
+        let known = self.over.extract_if(.., is_known);
+        self.finished.blocks.extend(known);
+    }
+}
+
+/// Whether the thread of a hold that is over has yet to tell its release, as it has told that it acquired the lock.
+fn is_late(hold: &mut Hold) -> bool {
+    hold.end == HoldEnd::Unseen && hold.since_ns.is_some()
 }
 
 /// Whether those who have a lock of this kind tell when they let go.
@@ -749,22 +801,24 @@ impl Building {
         }
         self.block.is_whole = false;
         self.latest_ns = until;
-        self.close(finished);
+        let block = self.close(finished);
+        finished.blocks.extend(block);
     }
 
-    fn close(mut self, finished: &mut Finished) {
+    /// None if nothing was in it.
+    fn close(mut self, finished: &mut Finished) -> Option<Block> {
         finished.holds.append(&mut self.recent);
-        if self.block.waits > 0 || self.block.holds > 0 {
-            finished.blocks.push(Block {
-                end_ns: self.latest_ns,
-                ..self.block
-            });
-        }
+        (self.block.waits > 0 || self.block.holds > 0).then_some(Block {
+            end_ns: self.latest_ns,
+            ..self.block
+        })
     }
 
-    /// Hands over holds that no late release can be of.
-    fn settle(&mut self, finished: &mut Finished) {
+    /// Hands over holds whose end is not changed any more but by a late release.
+    fn settle(&mut self, late: &mut Vec<Hold>, finished: &mut Finished) {
         if self.recent.len() > 2 * RECENT {
+            let settled = self.recent.len() - RECENT;
+            late.extend(self.recent.extract_if(..settled, is_late));
             let settled = self.recent.len() - RECENT;
             finished.holds.extend(self.recent.drain(..settled));
         }

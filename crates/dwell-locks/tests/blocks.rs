@@ -761,6 +761,48 @@ fn a_lock_of_another_sort_begins_anew() {
     assert_eq!(blocks, [(100, 200, false), (1000, 1200, true)]);
 }
 
+/// A thread that lost its processor before it could tell its release: others have had the lock, and nobody waits any more.
+#[test]
+fn a_release_is_known_however_late_it_is_told() {
+    let release = Event {
+        caller: 77,
+        ..at(5000, What::Released, MUTEX, 2, 0)
+    };
+    let events = [
+        at(100, What::Attempt, MUTEX, 2, 1),
+        at(200, What::Released, MUTEX, 1, 0),
+        at(210, What::Acquired, MUTEX, 2, 100),
+        at(300, What::Attempt, MUTEX, 3, 2),
+        at(400, What::Acquired, MUTEX, 3, 300),
+        at(500, What::Released, MUTEX, 3, 0),
+        // Another block of the same lock.
+        at(1000, What::Attempt, MUTEX, 3, 4),
+        at(1100, What::Released, MUTEX, 4, 0),
+        at(1110, What::Acquired, MUTEX, 3, 1000),
+        release,
+        at(5100, What::Released, MUTEX, 3, 0),
+    ];
+    let finished = built(&events, 6000);
+    assert!(finished.holds.iter().all(|h| h.end == HoldEnd::Released));
+    let late = finished.holds.iter().find(|h| h.thread == 2);
+    let hold = |h: &Hold| (h.block, h.since_ns, h.until_ns, h.releaser, h.blamed_ns);
+    assert_eq!(late.map(hold), Some((0, Some(210), Some(400), 77, 100)));
+    let block = |b: &Block| (b.block, b.begin_ns, b.end_ns, b.holds, b.is_whole);
+    let mut blocks: Vec<_> = finished.blocks.iter().map(block).collect();
+    blocks.sort();
+    assert_eq!(blocks, [(0, 100, 500, 3, true), (1, 1000, 5100, 2, true)]);
+
+    // Who does something else has told all that it ever will.
+    let goes_on = Event {
+        lock: LOCK + 1,
+        ..at(4000, What::Attempt, MUTEX, 2, 9)
+    };
+    let events = [&events[..9], &[goes_on], &events[9..]].concat();
+    let finished = built(&events, 6000);
+    let late = finished.holds.iter().find(|h| h.since_ns == Some(210));
+    assert_eq!(late.map(|h| h.end), Some(HoldEnd::Unseen));
+}
+
 /// A spin lock says nothing of its owner: who lets it go while somebody waits has had it.
 #[test]
 fn a_spin_lock_was_whoever_s_let_it_go() {
