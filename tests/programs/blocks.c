@@ -10,8 +10,8 @@
  * made by a call. `blocks conditions ROUNDS`: one waits for a condition and one in vain, and both find their mutex taken after it.
  * `blocks late ROUNDS`: one waits for a condition from before the first command on, and finds its mutex taken after it.
  * `blocks quiet ROUNDS`: everything that can be done with locks without waiting for one.
- * `blocks storm THREADS EVERY PAIRS`: threads that take one mutex, all at once,
- * and let another run every EVERYth time. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
+ * `blocks storm THREADS EVERY [KIND] PAIRS`: threads that take one mutex, all at once,
+ * and let another run every EVERYth time; KIND is recursive, checking, robust or inherit. `blocks reads ROUNDS`: in each round one thread takes the mutex and reads
  * from an empty pipe while another waits for the mutex; `blocks inverted ROUNDS`: the same, the first with nice 19. On
  * `r` it does so and prints, in ns of
  * CLOCK_BOOTTIME where it is a time, what happened; `q` ends it.
@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MS = 1000000, FIRST_HOLD = 6 * MS, SECOND_HOLD = 3 * MS, THIRD_HOLD = 2 * MS, PATIENCE = 2 * MS, MOST = 16 };
+enum { MS = 1000000, FIRST_HOLD = 6 * MS, SECOND_HOLD = 3 * MS, THIRD_HOLD = 2 * MS, PATIENCE = 2 * MS, MOST = 16, MOST_SPANS = 4096 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t barrier;
@@ -40,7 +40,9 @@ static unsigned long rounds, every = 1, second_hold = SECOND_HOLD;
 /* Of one thread: its waits, what of them it acquired the mutex after, and how long it held it then. */
 static struct {
 	int tid;
-	unsigned long waits, waited, longest_wait, held, longest_hold;
+	struct spans {
+		unsigned long count, sum, all[MOST_SPANS];
+	} waits, holds;
 } facts[MOST];
 
 static unsigned long now(void)
@@ -62,23 +64,40 @@ static void wait_for(int wanted)
 		pass_time(50000);
 }
 
+static void add(struct spans *spans, unsigned long ns)
+{
+	if (spans->count == MOST_SPANS)
+		abort();
+	spans->all[spans->count++] = ns;
+	spans->sum += ns;
+}
+
+static int by_length(const void *a, const void *b)
+{
+	unsigned long x = *(const unsigned long *)a, y = *(const unsigned long *)b;
+	return (x > y) - (x < y);
+}
+
+/* Prints the sum and all of them, the shortest first. */
+static void print_spans(const char *sum, const char *all, struct spans *spans)
+{
+	qsort(spans->all, spans->count, sizeof *spans->all, by_length);
+	printf(",\"%s\":%lu,\"%s\":[", sum, spans->sum, all);
+	for (unsigned long i = 0; i < spans->count; i++)
+		printf("%s%lu", i ? "," : "", spans->all[i]);
+	printf("]");
+}
+
 static void waited(size_t me, unsigned long from)
 {
-	unsigned long ns = now() - from;
-	facts[me].waits++;
-	facts[me].waited += ns;
-	if (ns > facts[me].longest_wait)
-		facts[me].longest_wait = ns;
+	add(&facts[me].waits, now() - from);
 }
 
 static void hold(size_t me, unsigned long ns)
 {
 	unsigned long from = now();
 	pass_time(ns);
-	ns = now() - from;
-	facts[me].held += ns;
-	if (ns > facts[me].longest_hold)
-		facts[me].longest_hold = ns;
+	add(&facts[me].holds, now() - from);
 }
 
 /* Until when it is worth waiting: so many times the usual. */
@@ -426,10 +445,12 @@ static void turns(void (*one)(size_t), void *lock)
 	for (size_t i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	printf("{\"lock\":\"%p\",\"threads\":[", lock);
-	for (size_t i = 0; i < 4; i++)
-		printf("%s{\"tid\":%d,\"waits\":%lu,\"waited\":%lu,\"longest_wait\":%lu,\"held\":%lu,\"longest_hold\":%lu}",
-		       i ? "," : "", facts[i].tid, facts[i].waits, facts[i].waited, facts[i].longest_wait, facts[i].held,
-		       facts[i].longest_hold);
+	for (size_t i = 0; i < 4; i++) {
+		printf("%s{\"tid\":%d,\"waits\":%lu", i ? "," : "", facts[i].tid, facts[i].waits.count);
+		print_spans("waited", "each_wait", &facts[i].waits);
+		print_spans("held", "each_hold", &facts[i].holds);
+		printf("}");
+	}
 	printf("]}\n");
 }
 
@@ -522,6 +543,23 @@ static void *storm_thread(void *sum)
 	return NULL;
 }
 
+/* Makes it another one than a normal mutex. */
+static void make_mutex(const char *kind)
+{
+	pthread_mutexattr_t attributes;
+	pthread_mutexattr_init(&attributes);
+	if (strcmp(kind, "recursive") == 0)
+		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+	else if (strcmp(kind, "checking") == 0)
+		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+	else if (strcmp(kind, "robust") == 0)
+		pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	else if (strcmp(kind, "inherit") != 0 ||
+		 pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) != 0)
+		abort();
+	pthread_mutex_init(&mutex, &attributes);
+}
+
 static void storm(size_t count)
 {
 	unsigned long sum = 0;
@@ -596,7 +634,7 @@ static void reads(void)
 	}
 	pthread_join(reader, NULL);
 	pthread_join(waiter, NULL);
-	printf("{\"lock\":\"%p\",\"read_ns\":%lu,\"waited\":%lu}\n", (void *)&mutex, read_ns, facts[0].waited);
+	printf("{\"lock\":\"%p\",\"read_ns\":%lu,\"waited\":%lu}\n", (void *)&mutex, read_ns, facts[0].waits.sum);
 }
 
 int main(int argc, char **argv)
@@ -642,8 +680,12 @@ int main(int argc, char **argv)
 			reads();
 		else if (strcmp(argv[1], "inverted") == 0)
 			niceness = 19, reads();
-		else if (argc > 4)
-			every = strtoul(argv[3], NULL, 10), storm(strtoul(argv[2], NULL, 10) % MOST);
+		else if (argc > 4) {
+			if (argc > 5)
+				make_mutex(argv[4]);
+			every = strtoul(argv[3], NULL, 10);
+			storm(strtoul(argv[2], NULL, 10) % MOST);
+		}
 	}
 	printf("{\"ok\":true}\n");
 	return 0;

@@ -110,8 +110,8 @@ impl<'t> Rows<'t> {
     fn check_waits(&self, truth: &Value, rounds: u64) {
         let waits = self.waits_of(truth);
         self.assert_near("waits", waits.iter().sum(), number(truth, "waited"), rounds);
-        let longest = waits.iter().max().copied().unwrap_or(0);
-        self.assert_near("longest wait", longest, number(truth, "longest_wait"), 1);
+        // Each lies within what the program took for it.
+        assert_within("wait", waits, spans(truth, "each_wait"));
     }
 
     /// Its holds too.
@@ -157,6 +157,32 @@ impl<'t> Rows<'t> {
         assert!(
             unclaimed < waited / 10 + self.stolen_ns,
             "{unclaimed} of {waited}"
+        );
+    }
+}
+
+/// Spans that a program names.
+fn spans(truth: &Value, name: &str) -> Vec<u64> {
+    let spans = truth[name].as_array().expect("spans").iter();
+    spans.map(|ns| ns.as_u64().expect("ns")).collect()
+}
+
+/// The spans of one side lie within those of the other, each in its own, and are hardly shorter, within 1 % or 50 µs: but for a
+/// few, where the host of a virtual machine held up a processor between the two sides' clocks. Right after a thread was woken
+/// it does so for 100 µs at a time, in one of a hundred cases, and tells of it to nobody.
+#[track_caller]
+fn assert_within(what: &str, mut inner: Vec<u64>, mut outer: Vec<u64>) {
+    assert_eq!(inner.len(), outer.len(), "{what}s");
+    inner.sort_unstable();
+    outer.sort_unstable();
+    let tolerance = |ns: u64| (ns / 100).max(50_000);
+    let few = 1 + inner.len() / 20;
+    for (place, ns) in inner.iter().enumerate() {
+        let least = place.checked_sub(few).map_or(0, |place| outer[place]);
+        let most = outer[place];
+        assert!(
+            least <= ns + tolerance(least) && *ns <= most + tolerance(most),
+            "{what} {place}: {ns}, not {least} to {most}"
         );
     }
 }
@@ -222,8 +248,8 @@ fn waits_and_holds_of(program: &str, names_owner: bool) {
                 let held: Vec<u64> = holds.iter().filter_map(|r| lasted(r)).collect();
                 assert_eq!(held.len() as u64, ROUNDS);
                 rows.assert_near("holds", held.iter().sum(), number(truth, "held"), ROUNDS);
-                let longest = held.iter().max().copied().unwrap_or(0);
-                rows.assert_near("longest hold", longest, number(truth, "longest_hold"), 1);
+                // Of these the program took a part.
+                assert_within("hold", spans(truth, "each_hold"), held);
             }
         }
     }
@@ -700,13 +726,28 @@ fn what_was_overwritten_is_counted_and_totals_are_exact() {
 #[test]
 #[ignore = "needs root"]
 fn a_storm_is_followed() {
-    let run = recorded("blocks", &["storm", "3", "64", "300000"]);
+    is_followed(&["storm", "3", "64", "300000"]);
+}
+
+/// Those whose word is another, too: whoever has waited for one tells when it lets it go.
+#[test]
+#[ignore = "needs root"]
+fn a_storm_for_any_kind_of_mutex_is_followed() {
+    for kind in ["recursive", "checking", "robust"] {
+        is_followed(&["storm", "3", "64", kind, "30000"]);
+    }
+    // The kernel hands these from waiter to waiter: three of four acquisitions are told.
+    is_followed(&["storm", "3", "64", "inherit", "3000"]);
+}
+
+fn is_followed(arguments: &[&str]) {
+    let run = recorded("blocks", arguments);
     let Run { tables, answer, .. } = &run;
     let (lock, rows) = of_lock(tables, answer);
     assert_eq!(lock.acquired, number(answer, "acquired"));
     let counted = &tables.meta.counted[0];
     println!(
-        "{} contended, {} events, {} lost",
+        "{arguments:?}: {} contended, {} events, {} lost",
         lock.contended.unwrap_or(0),
         counted.events,
         counted.lost_events
@@ -716,6 +757,13 @@ fn a_storm_is_followed() {
     assert_eq!(Some(acquired.count() as u64), lock.contended);
     // What was open at a time when the process had no thread left would be a mistake.
     assert!(rows.iter().all(|r| r.end != block_end::OPEN));
+    // Whoever has told that it acquired the lock tells its release, in time but for one that lost its processor in between
+    // for longer than others wait for it.
+    let begun = |r: &&&LockBlockRow| r.part == block_part::HOLD && r.start_ns.is_some();
+    let holds = rows.iter().filter(begun).count();
+    let untold = rows.iter().filter(begun);
+    let untold = untold.filter(|r| r.end == block_end::UNSEEN).count();
+    assert!(untold * 1000 <= holds, "{untold} of {holds}");
 }
 
 /// What is told of the lock that a program names.
