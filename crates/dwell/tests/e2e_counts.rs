@@ -119,6 +119,27 @@ fn a_running_process_is_counted_exactly_and_let_go() {
     assert!(told.attach.threads > 8 && told.attach.longest_ns > 0 && detach.longest_ns > 0);
     println!("held: {:?}, {detach:?}", told.attach);
     assert_kinds(&tables);
+    assert_nested_is_told(&tables);
+}
+
+/// What is acquired again by its holder is no acquisition, but it is told.
+fn assert_nested_is_told(tables: &Tables) {
+    let answer = LocksAnswer::build(tables, &Options::default());
+    let counts = answer.lock_counts.expect("they were counted");
+    let sum = |of: fn(&LockRow) -> u64| tables.locks.iter().map(of).sum::<u64>();
+    assert!(counts.nested > 0);
+    assert_eq!(
+        (counts.acquired, counts.nested),
+        (sum(|l| l.acquired), sum(|l| l.nested))
+    );
+    let is_recursive = |l: &&LockRow| l.mutex_type == "recursive";
+    let recursive: u64 = tables
+        .locks
+        .iter()
+        .filter(is_recursive)
+        .map(|l| l.nested)
+        .sum();
+    assert_eq!(counts.nested, recursive);
 }
 
 fn target_pid(tables: &Tables) -> i32 {

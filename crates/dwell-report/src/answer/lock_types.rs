@@ -108,6 +108,8 @@ pub struct LockCounts {
     pub acquired: u64,
     /// Acquisitions of locks that were not free at first; a lock of which that is not known counts 0.
     pub contended: u64,
+    /// Acquisitions by threads that held the lock already.
+    pub nested: u64,
     /// Tries that found a lock taken.
     pub try_fails: u64,
     /// Number of locks that no thread waited for.
@@ -384,6 +386,8 @@ pub struct LockAnswer {
     pub acquired: Option<u64>,
     /// Of these, times that it was not free at first; none where nothing tells.
     pub contended: Option<u64>,
+    /// Times that the thread acquired it that held it already; none unless that was counted.
+    pub nested: Option<u64>,
     /// The part of the acquisitions that found it not free.
     pub contended_share: Option<f64>,
     /// Waits per acquisition.

@@ -133,6 +133,12 @@ fn add_counts(page: &mut Page, counts: &LockCounts) {
             human::counted(counts.locks, "lock", "locks"),
             human::percent(counts.contended, counts.acquired),
         );
+        if counts.nested > 0 {
+            text.push_str(&format!(
+                " Threads acquired what they held already {} more.",
+                human::counted(counts.nested, "time", "times"),
+            ));
+        }
         if counts.unwaited_locks > 0 {
             text.push_str(&format!(
                 " No thread waited for {} of these locks, acquired {}.",
@@ -391,6 +397,10 @@ fn facts(lock: &LockAnswer) -> String {
         let most = lock.contended_share.unwrap_or(1.0);
         if let Some(share) = lock.waited_share.filter(|share| *share <= most) {
             text.push_str(&format!(", {} waited", human::share(share)));
+        }
+        if let Some(nested) = lock.nested.filter(|nested| *nested > 0) {
+            let times = human::counted(nested, "time", "times");
+            text.push_str(&format!(", and {times} more by its holder"));
         }
         facts.push(text);
     }
