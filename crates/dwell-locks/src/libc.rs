@@ -57,6 +57,8 @@ const MUSL_TYPE: [&[u8]; 3] = [&[0x83, 0xe0, 0x0f], &[0xa8, 0x0f], &[0xf6, 0x07,
 
 /// `mov %fs:…,%reg`, 32 bits, its first bytes.
 pub(crate) const LOAD_FROM_FS: [u8; 2] = [0x64, 0x8b];
+/// An address that is a number: ModRM, but for the register, and SIB.
+const ABSOLUTE: [u8; 2] = [0x04, 0x25];
 
 impl Libc {
     /// What a file is that defines the lock functions; none when it does not. Recognised by its code:
@@ -158,7 +160,6 @@ fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
 /// Where a glibc thread keeps its number: what the function loads from there makes it the mutex' owner.
 /// The agent compares it with the kernel's in every thread before it relies on it.
 fn tid_offset(code: &[u8]) -> Option<u64> {
-    const ABSOLUTE: [u8; 2] = [0x04, 0x25]; // ModRM, but for the register, and SIB
     let mut loads = code.windows(8).filter_map(|c| {
         let is_load = c[..2] == LOAD_FROM_FS && [c[2] & MODRM_BUT_REGISTER, c[3]] == ABSOLUTE;
         let offset = u32::from_le_bytes([c[4], c[5], c[6], c[7]]);
@@ -183,7 +184,8 @@ fn robust_offset(image: &Image<'_>) -> Option<u32> {
     let head = pending.checked_sub(PENDING_AT)?;
     let loads_head = code.windows(9).any(|c| {
         LOADS.iter().any(|l| c.starts_with(l))
-            && [c[2], c[3] & MODRM_BUT_REGISTER, c[4]] == [0x8b, 0x04, 0x25]
+            && c[2] == 0x8b
+            && [c[3] & MODRM_BUT_REGISTER, c[4]] == ABSOLUTE
             && c[5..] == head.to_le_bytes()
     });
     (loads_head && cleared.all(|other| other == pending)).then_some(head)

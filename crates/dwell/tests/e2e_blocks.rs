@@ -726,7 +726,7 @@ fn what_was_overwritten_is_counted_and_totals_are_exact() {
 #[test]
 #[ignore = "needs root"]
 fn a_storm_is_followed() {
-    is_followed(&["storm", "3", "64", "300000"]);
+    assert_followed(&["storm", "3", "64", "300000"]);
 }
 
 /// Those whose word is another, too: whoever has waited for one tells when it lets it go.
@@ -734,13 +734,13 @@ fn a_storm_is_followed() {
 #[ignore = "needs root"]
 fn a_storm_for_any_kind_of_mutex_is_followed() {
     for kind in ["recursive", "checking", "robust"] {
-        is_followed(&["storm", "3", "64", kind, "30000"]);
+        assert_followed(&["storm", "3", "64", kind, "30000"]);
     }
     // The kernel hands these from waiter to waiter: three of four acquisitions are told.
-    is_followed(&["storm", "3", "64", "inherit", "3000"]);
+    assert_followed(&["storm", "3", "64", "inherit", "3000"]);
 }
 
-fn is_followed(arguments: &[&str]) {
+fn assert_followed(arguments: &[&str]) {
     let run = recorded("blocks", arguments);
     let Run { tables, answer, .. } = &run;
     let (lock, rows) = of_lock(tables, answer);

@@ -132,14 +132,8 @@ fn assert_nested_is_told(tables: &Tables) {
         (counts.acquired, counts.nested),
         (sum(|l| l.acquired), sum(|l| l.nested))
     );
-    let is_recursive = |l: &&LockRow| l.mutex_type == "recursive";
-    let recursive: u64 = tables
-        .locks
-        .iter()
-        .filter(is_recursive)
-        .map(|l| l.nested)
-        .sum();
-    assert_eq!(counts.nested, recursive);
+    let of_recursive = |l: &LockRow| u64::from(l.mutex_type == "recursive") * l.nested;
+    assert_eq!(counts.nested, sum(of_recursive));
 }
 
 fn target_pid(tables: &Tables) -> i32 {

@@ -129,14 +129,17 @@ global_asm!(
     "   jne  \\otherwise",
     "   dwell_acquired",
     ".endm",
-    // Where the head of this thread's list of robust mutexes is; elsewhere if it is not there.
-    ".macro dwell_robust_head into otherwise",
-    "   mov  {ROBUST_OFFSET}(%r11), \\into",
-    "   cmpq $-{ROBUST_NEXT}, %fs:{ROBUST_DISTANCE}(\\into)",
+    // Names the robust mutex in rdi as the one that is about to be taken or given back: the kernel may look at any time from now
+    // on. Then r9 is how far from the thread's base the head of its list lies, and r8 the address of the mutex' link; elsewhere
+    // if there is no head.
+    ".macro dwell_name_robust otherwise",
+    "   mov  {ROBUST_OFFSET}(%r11), %r9",
+    "   cmpq $-{ROBUST_NEXT}, %fs:{ROBUST_DISTANCE}(%r9)",
     "   jne  \\otherwise",
+    "   lea  {ROBUST_NEXT}(%rdi), %r8",
+    "   mov  %r8, %fs:{ROBUST_PENDING}(%r9)",
     ".endm",
-    // Makes the mutex in rdi the first of the list whose head is at r9 from the thread's base; r8 is the address of its link.
-    // The kernel may look at any time. Changes rax.
+    // Makes the mutex that was named the first of the list. Changes rax.
     ".macro dwell_enlist",
     "   mov  %fs:(%r9), %rax",
     "   mov  %rax, {ROBUST_NEXT}(%rdi)",
@@ -263,10 +266,8 @@ global_asm!(
     "   shl  ${KIND_SHIFT}, %rsi",
     "   or   %rdi, %rsi",
     "   dwell_find %rsi glibc_lock_robust",
-    "   dwell_robust_head %r9 9b",
+    "   dwell_name_robust 9b",
     "   dwell_tid %ecx",
-    "   lea  {ROBUST_NEXT}(%rdi), %r8",
-    "   mov  %r8, %fs:{ROBUST_PENDING}(%r9)",
     "   xor  %eax, %eax",
     "   lock cmpxchg %ecx, (%rdi)",
     "   jne  9b",
@@ -468,9 +469,7 @@ global_asm!(
     "   mov  %eax, %esi",
     "   cmp  %esi, (%rdi)",
     "   jne  7f",
-    "   dwell_robust_head %r9 7f",
-    "   lea  {ROBUST_NEXT}(%rdi), %r8",
-    "   mov  %r8, %fs:{ROBUST_PENDING}(%r9)",
+    "   dwell_name_robust 7f",
     "   dwell_delist",
     "   decl 12(%rdi)",
     "   movl $0, 8(%rdi)",
