@@ -291,6 +291,30 @@ fn what_cannot_be_counted_is_named() {
     }
 }
 
+/// glibc takes locks by the processor's transactions where it is asked to, and there not all can be counted; elsewhere
+/// nothing is said of it.
+#[test]
+#[ignore = "needs root"]
+fn elided_locks_are_told_of_where_there_are_any() {
+    let scratch = Scratch::new();
+    let missed = |elision: &str| {
+        let path = scratch.file("x.dwell");
+        let mut command = dwell(&["record", "--locks", "-o", &path, "--"]);
+        command.args([program("mutexes").as_str(), "10"]);
+        command.env("GLIBC_TUNABLES", format!("glibc.elision.enable={elision}"));
+        let output = command.output().expect("dwell runs");
+        assert!(output.status.success(), "{output:?}");
+        load(&path).meta.counted[0].missed.clone()
+    };
+    assert_eq!(missed("0"), Vec::<String>::new());
+    let told = missed("1");
+    assert_eq!(
+        told.is_empty(),
+        !is_x86_feature_detected!("rtm"),
+        "{told:?}"
+    );
+}
+
 /// A shell that becomes another program, as wrappers do: that one is counted from a moment on.
 #[test]
 #[ignore = "needs root"]
@@ -401,6 +425,104 @@ fn kernel_mistakes() -> BTreeMap<String, String> {
 fn waits_for_locks_of_the_kernel_are_those_that_perf_counts() {
     if installed("perf") {
         wrong_every_time("kernel locks", kernel_mistakes);
+    }
+}
+
+/// Shares of waits by who wanted the lock, of those with a twentieth of them or more.
+fn main_shares(waits: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, f64> {
+    let mut by: BTreeMap<String, u64> = BTreeMap::new();
+    for (caller, waits) in waits {
+        *by.entry(caller).or_default() += waits;
+    }
+    let all: u64 = by.values().sum();
+    let shares = by
+        .into_iter()
+        .map(|(caller, n)| (caller, n as f64 / all as f64));
+    shares.filter(|(_, share)| *share > 0.05).collect()
+}
+
+/// Who wanted the spin locks that these processes waited for, by perf's stack of every wait.
+fn spinners_by_perf(data: &str, pids: &[u32]) -> BTreeMap<String, f64> {
+    let mut perf = std::process::Command::new("perf");
+    perf.args(["script", "-i", data, "-F", "pid,trace,ip,sym"]);
+    let output = perf.output().expect("perf runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let is_theirs = |event: &&str| {
+        let pid = event.split_whitespace().next().map(str::parse);
+        pid.is_some_and(|pid| pid.is_ok_and(|pid| pids.contains(&pid)))
+    };
+    let events = text.split("\n\n").filter(is_theirs);
+    let spins = events.filter(|event| event.contains("(flags=SPIN)"));
+    main_shares(spins.filter_map(|event| {
+        let mut functions = event
+            .lines()
+            .skip(1)
+            .filter_map(|l| l.split_whitespace().nth(1));
+        let caller = functions.find(|f| !f.contains("spin") && !f.contains("contention"))?;
+        Some((caller.to_owned(), 1))
+    }))
+}
+
+/// The stacks of who spins are mostly those of waits before, which look alike: what perf sees at every wait says how
+/// they divide. It passes over some, those within its own work.
+#[test]
+#[ignore = "needs root"]
+fn who_spins_in_the_kernel_is_told_by_stacks_of_few() {
+    if !installed("perf") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let (data, path) = (scratch.file("perf.data"), scratch.file("r.dwell"));
+    let mut perf = std::process::Command::new("perf");
+    perf.args([
+        "record",
+        "-q",
+        "-a",
+        "-g",
+        "-e",
+        "lock:contention_begin",
+        "-o",
+        &data,
+        "--",
+    ]);
+    perf.args([
+        env!("CARGO_BIN_EXE_dwell"),
+        "record",
+        "--locks",
+        "-o",
+        &path,
+        "--",
+    ]);
+    perf.args([
+        "perf",
+        "bench",
+        "sched",
+        "messaging",
+        "-t",
+        "-g",
+        "1",
+        "-l",
+        "5000",
+    ]);
+    let output = perf.output().expect("perf runs");
+    assert!(output.status.success(), "{output:?}");
+    let tables = load(&path);
+    let pids: Vec<u32> = tables.processes.iter().map(|p| p.pid).collect();
+    let wanted = spinners_by_perf(&data, &pids);
+    let options = Options {
+        locks: usize::MAX,
+        ..Options::default()
+    };
+    let kernel = LocksAnswer::build(&tables, &options)
+        .kernel
+        .expect("recorded");
+    let spins = kernel.places.iter().filter(|p| p.kind == "spin");
+    let told = main_shares(spins.filter_map(|p| Some((p.caller.clone()?, p.waits))));
+    println!("perf: {wanted:?}\ndwell: {told:?}");
+    assert!(wanted.len() > 2, "{wanted:?}");
+    for (caller, share) in &wanted {
+        let told = told.get(caller).copied().unwrap_or_default();
+        assert!((told - share).abs() < 0.02, "{caller}: {told}, not {share}");
     }
 }
 

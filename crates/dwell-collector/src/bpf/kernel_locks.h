@@ -52,12 +52,19 @@ struct {
 
 /* A stack takes µs, and who spins has the lock mostly before that: it would wait for us. So the same stack is taken for
  * waits that are alike: for the same lock, in the same system call, by the same return addresses nearby on the stack. What
- * differs farther up is told from them by chance: one wait in so many has its stack taken again. */
-#define STACK_FOR_SPINS 64
+ * differs farther up is told from them by chance: one wait in so many has its stack taken again.
+ *
+ * Between the return addresses nearby lie words that calls before have left. Which words are the former is learned
+ * from stacks that were taken, for each place of three words of code: those are the calls into the lock. */
+#define STACK_FOR_SPINS 256
 #define WORDS_NEARBY 40 /* as far as to who called the function that takes the lock, and somewhat farther */
+#define FRAMES_NEARBY 16
 #define CODE_OF_KERNEL 0x1ffffffffull /* what its addresses begin with */
+#define CALLS_INTO_LOCK 3
 #define LOCK_PATHS 1024
 #define LOCK_PATHS_SHIFT 54
+#define LOCK_CALLS 256
+#define LOCK_CALLS_SHIFT 56
 
 struct lock_path {
 	u64 path; /* a hash */
@@ -71,6 +78,30 @@ struct {
 	__type(key, u32);
 	__type(value, struct lock_path);
 } lock_paths SEC(".maps");
+
+struct lock_calls {
+	u64 calls; /* a hash */
+	u64 returns; /* which of the words nearby are return addresses: a bit each */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOCK_CALLS);
+	__type(key, u32);
+	__type(value, struct lock_calls);
+} lock_calls SEC(".maps");
+
+struct lock_stack {
+	u64 words[WORDS_NEARBY];
+	u64 frames[FRAMES_NEARBY];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct lock_stack);
+} lock_stack SEC(".maps");
 
 /* Read by user space: see kernel_locks.rs. */
 struct lock_place {
@@ -128,32 +159,97 @@ static __always_inline struct lock_wait *spinner(u64 lock)
 	return NULL;
 }
 
+/* A hash of the calls into the lock. */
+static __always_inline u64 calls_into_lock(const struct lock_stack *near)
+{
+	u64 calls = 0;
+
+	for (u32 i = 0, n = 0; i < WORDS_NEARBY && n < CALLS_INTO_LOCK; i++) {
+		if (near->words[i] >> 31 == CODE_OF_KERNEL) {
+			calls = (calls ^ near->words[i]) * HASH;
+			n++;
+		}
+	}
+	return calls;
+}
+
+/* A hash of what `path` is one of, and of the words that are return addresses. */
+__noinline u64 path_by(const struct lock_stack *near, u64 returns, u64 path)
+{
+	if (!near)
+		return 0;
+	for (u32 i = 0; i < WORDS_NEARBY; i++)
+		if (returns >> i & 1)
+			path = path * HASH ^ near->words[i];
+	return path * HASH;
+}
+
+/* Which words are return addresses, by the first `n` frames. */
+__noinline u64 returns_among(const struct lock_stack *near, u32 n)
+{
+	u64 returns = 0;
+
+	if (!near)
+		return 0;
+	for (u32 i = 0; i < WORDS_NEARBY; i++)
+		for (u32 frame = 0; frame < FRAMES_NEARBY && frame < n; frame++)
+			if (near->words[i] == near->frames[frame])
+				returns |= 1ull << i;
+	return returns;
+}
+
+static __always_inline void learn_returns(void *ctx, struct lock_calls *known, u64 calls, struct lock_stack *near)
+{
+	long size = bpf_get_stack(ctx, near->frames, sizeof(near->frames), 0);
+	u64 returns;
+
+	if (size <= 0)
+		return;
+	returns = returns_among(near, size / 8);
+	/* What a call before has left may be one of these frames, too, but not each time. */
+	known->returns = known->calls == calls ? known->returns & returns : returns;
+	known->calls = calls;
+}
+
+static __always_inline struct lock_path *lock_path(u64 path)
+{
+	u32 key = path >> LOCK_PATHS_SHIFT;
+
+	return bpf_map_lookup_elem(&lock_paths, &key);
+}
+
 /* The stack of one who is going to spin. */
 static __always_inline i32 spinner_stack(void *ctx, struct task_struct *task, u64 lock, u32 flags)
 {
-	struct lock_path *known;
-	u64 path, words[WORDS_NEARBY];
-	u32 key;
+	u32 key = 0;
+	struct lock_stack *near = bpf_map_lookup_elem(&lock_stack, &key);
+	struct lock_calls *known;
+	struct lock_path *at;
+	u64 calls, whose, path;
 	i32 stack;
 
-	if ((task->flags & PF_KTHREAD) || bpf_probe_read_kernel(words, sizeof(words), ctx))
+	if (!near || (task->flags & PF_KTHREAD) || bpf_probe_read_kernel(near->words, sizeof(near->words), ctx))
 		return bpf_get_stackid(ctx, &lock_stacks, 0);
-	path = lock ^ (u64)(u32)call_of(registers_of(task)) << 48 ^ (u64)flags << 56;
-	for (u32 i = 0; i < WORDS_NEARBY; i++)
-		if (words[i] >> 31 == CODE_OF_KERNEL)
-			path = path * HASH ^ words[i];
-	path *= HASH;
-	key = path >> LOCK_PATHS_SHIFT;
-	known = bpf_map_lookup_elem(&lock_paths, &key);
-	if (known && known->path == path && known->left) {
-		known->left--;
-		return known->stack;
+	calls = calls_into_lock(near);
+	whose = calls ^ lock ^ (u64)(u32)call_of(registers_of(task)) << 48 ^ (u64)flags << 56;
+	key = calls >> LOCK_CALLS_SHIFT;
+	known = bpf_map_lookup_elem(&lock_calls, &key);
+	if (!known)
+		return bpf_get_stackid(ctx, &lock_stacks, 0);
+	path = path_by(near, known->returns, whose);
+	at = lock_path(path);
+	if (known->calls == calls && at && at->path == path && at->left) {
+		at->left--;
+		return at->stack;
 	}
 	stack = bpf_get_stackid(ctx, &lock_stacks, 0);
-	if (known && stack >= 0) {
-		known->path = path;
-		known->stack = stack;
-		known->left = STACK_FOR_SPINS - 1;
+	learn_returns(ctx, known, calls, near);
+	path = path_by(near, known->returns, whose);
+	at = lock_path(path);
+	if (at && stack >= 0) {
+		at->path = path;
+		at->stack = stack;
+		at->left = STACK_FOR_SPINS - 1;
 	}
 	return stack;
 }
