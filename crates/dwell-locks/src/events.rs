@@ -33,6 +33,8 @@ pub(crate) struct Reader {
     kept: Vec<Words>,
     /// What threads had noted for so long that it was handed over before it was written.
     early: FxHashSet<Words>,
+    /// What threads have written, and still noted: they lost their processor in between.
+    told: FxHashSet<Words>,
     /// When it was read last, in ticks.
     read: u64,
 }
@@ -46,6 +48,7 @@ impl Reader {
             clock,
             kept: Vec::new(),
             early: FxHashSet::default(),
+            told: FxHashSet::default(),
         }
     }
 
@@ -78,18 +81,22 @@ impl Reader {
         memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>,
     ) -> Drained {
         let mut drained = Drained::default();
+        let first = self.kept.len();
+        let mut notes = FxHashSet::default();
         for state in 0..self.sources.len() {
             // A process that has ended and took its memory along has nothing to tell.
             let read = |offset: usize, bytes: &mut [u8]| memory(state, offset, bytes);
             // First: what is not noted any more is an event by then.
-            let noted = noted(read).unwrap_or_default();
-            let first = self.kept.len();
+            notes.extend(noted(read).unwrap_or_default());
             let _ = self.sources[state].drain(read, &mut self.kept, &mut drained);
-            let new = first..self.kept.len();
-            let early = self.hurry(noted.into_iter().filter(|w| w[0] <= until));
-            let again = self.forget_early(new);
-            drained.written = (drained.written + early).saturating_sub(again);
         }
+        let new = first..self.kept.len();
+        self.told.retain(|words| notes.contains(words));
+        let told = self.kept.iter().filter(|words| notes.contains(*words));
+        self.told.extend(told);
+        let early = self.hurry(notes.into_iter().filter(|w| w[0] <= until));
+        let again = self.forget_early(new);
+        drained.written = (drained.written + early).saturating_sub(again);
         drained
     }
 
@@ -111,7 +118,7 @@ impl Reader {
     fn hurry(&mut self, noted: impl Iterator<Item = Words>) -> u64 {
         let before = self.kept.len();
         for words in noted {
-            if !self.kept.contains(&words) && self.early.insert(words) {
+            if !self.told.contains(&words) && self.early.insert(words) {
                 self.kept.push(words);
             }
         }
@@ -327,6 +334,28 @@ mod tests {
         memory.begin(2);
         let last = reader.finish(|s, o, b| memory.read(s, o, b));
         assert_eq!((last.events.len(), last.written, last.lost), (1, 1, 0));
+    }
+
+    /// A thread may lose its processor between the event and the end of the note.
+    #[test]
+    fn what_is_noted_for_longer_than_it_is_told_is_told_once() {
+        for is_early in [false, true] {
+            let memory = Memory::new();
+            let mut reader = Reader::new(1);
+            let now = reader.clock.look();
+            memory.note(3, now);
+            let mut handed_over = || {
+                let drained = reader.drain(|s, o, b| memory.read(s, o, b));
+                drained.events.len()
+            };
+            if is_early {
+                assert_eq!(handed_over() + handed_over(), 1);
+            }
+            memory.write(0, now);
+            memory.begin(1);
+            let told: usize = (0..4).map(|_| handed_over()).sum();
+            assert_eq!(told, usize::from(!is_early));
+        }
     }
 
     #[test]
