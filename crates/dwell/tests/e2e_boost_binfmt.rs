@@ -6,7 +6,7 @@ use boost_support::{Machine, SOON, text};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 const CONFIG: &str = "mode = \"static\"\nlevel = 3\nredirect = \"binfmt\"\n";
 /// Variables under which the stock program would run; test harnesses set them.
@@ -253,17 +253,8 @@ fn no_entry_stays_behind() {
     // Where it is mounted, entries outlive who made them.
     let kept = machine.path("kept");
     fs::create_dir_all(&kept).expect("a folder");
-    let mut keeper = Command::new("unshare")
-        .args([
-            "-m",
-            "sh",
-            "-c",
-            "mount -t binfmt_misc none \"$0\" && exec sleep 1000",
-        ])
-        .arg(&kept)
-        .spawn()
-        .expect("it runs");
-    let registered = || machine_has_entry(keeper.id(), &kept);
+    let keeper = Keeper::start(&kept);
+    let registered = || machine_has_entry(keeper.0.id(), &kept);
     machine.wait_until("it is not mounted", registered);
 
     machine.starts_prog().arg("abort").status().expect("runs");
@@ -294,6 +285,7 @@ fn no_entry_stays_behind() {
     machine.signal(libc::SIGKILL);
     // SAFETY: as above; it is stopped, so it has not ended.
     unsafe { libc::kill(watchdog, libc::SIGKILL) };
+    machine.wait_until("the second process lives", || has_ended(watchdog));
     assert_eq!(machine.says(), "1 1 boosted");
     let output = machine.run(&["restore"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -305,8 +297,33 @@ fn no_entry_stays_behind() {
     assert!(machine.run(&["rollback", "--all"]).status.success());
     assert_eq!(machine.says(), "1 1 stock");
     nothing_is_left(&machine);
-    keeper.kill().expect("ours");
-    keeper.wait().expect("ours");
+}
+
+/// Sleeps where binfmt_misc is mounted once more, until this is dropped.
+struct Keeper(Child);
+
+impl Keeper {
+    fn start(mount: &Path) -> Self {
+        let script = "mount -t binfmt_misc none \"$0\" && exec sleep 1000";
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script]).arg(mount);
+        // It would keep the test's own output open.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Keeper(command.spawn().expect("it runs"))
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.kill().expect("ours");
+        self.0.wait().expect("ours");
+    }
+}
+
+/// Whether a process is gone, or only waits for its parent to look.
+fn has_ended(process: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    !status.contains("State:") || status.contains("State:\tZ")
 }
 
 /// Whether an entry of ours is seen in the mount of another process.
