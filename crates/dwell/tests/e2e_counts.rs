@@ -428,17 +428,17 @@ fn waits_for_locks_of_the_kernel_are_those_that_perf_counts() {
     }
 }
 
-/// Shares of waits by who wanted the lock, of those with a twentieth of them or more.
-fn main_shares(waits: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, f64> {
+/// Shares of waits by who wanted the lock.
+fn shares(waits: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, f64> {
     let mut by: BTreeMap<String, u64> = BTreeMap::new();
     for (caller, waits) in waits {
         *by.entry(caller).or_default() += waits;
     }
     let all: u64 = by.values().sum();
-    let shares = by
-        .into_iter()
-        .map(|(caller, n)| (caller, n as f64 / all as f64));
-    shares.filter(|(_, share)| *share > 0.05).collect()
+    let share = |n: u64| n as f64 / all as f64;
+    by.into_iter()
+        .map(|(caller, n)| (caller, share(n)))
+        .collect()
 }
 
 /// Who wanted the spin locks that these processes waited for, by perf's stack of every wait.
@@ -453,7 +453,7 @@ fn spinners_by_perf(data: &str, pids: &[u32]) -> BTreeMap<String, f64> {
     };
     let events = text.split("\n\n").filter(is_theirs);
     let spins = events.filter(|event| event.contains("(flags=SPIN)"));
-    main_shares(spins.filter_map(|event| {
+    shares(spins.filter_map(|event| {
         let mut functions = event
             .lines()
             .skip(1)
@@ -463,48 +463,19 @@ fn spinners_by_perf(data: &str, pids: &[u32]) -> BTreeMap<String, f64> {
     }))
 }
 
-/// The stacks of who spins are mostly those of waits before, which look alike: what perf sees at every wait says how
-/// they divide. It passes over some, those within its own work.
-#[test]
-#[ignore = "needs root"]
-fn who_spins_in_the_kernel_is_told_by_stacks_of_few() {
-    if !installed("perf") {
-        return;
-    }
+/// Callers of whom dwell tells another share than perf.
+fn mistakes_of_spinners() -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     let (data, path) = (scratch.file("perf.data"), scratch.file("r.dwell"));
     let mut perf = std::process::Command::new("perf");
-    perf.args([
-        "record",
-        "-q",
-        "-a",
-        "-g",
-        "-e",
-        "lock:contention_begin",
-        "-o",
-        &data,
-        "--",
-    ]);
-    perf.args([
-        env!("CARGO_BIN_EXE_dwell"),
-        "record",
-        "--locks",
-        "-o",
-        &path,
-        "--",
-    ]);
-    perf.args([
-        "perf",
-        "bench",
-        "sched",
-        "messaging",
-        "-t",
-        "-g",
-        "1",
-        "-l",
-        "5000",
-    ]);
-    let output = perf.output().expect("perf runs");
+    // With buffers of the usual size it loses some, and on a busy machine most, and does not say so.
+    let perf_args = ["record", "-q", "-a", "-g", "-m", "8192"];
+    perf.args(perf_args)
+        .args(["-e", "lock:contention_begin", "-o", &data, "--"]);
+    perf.args([env!("CARGO_BIN_EXE_dwell"), "record", "--locks"])
+        .args(["-o", &path, "--"]);
+    let chat = ["bench", "sched", "messaging", "-t", "-g", "1", "-l", "5000"];
+    let output = perf.arg("perf").args(chat).output().expect("perf runs");
     assert!(output.status.success(), "{output:?}");
     let tables = load(&path);
     let pids: Vec<u32> = tables.processes.iter().map(|p| p.pid).collect();
@@ -513,16 +484,29 @@ fn who_spins_in_the_kernel_is_told_by_stacks_of_few() {
         locks: usize::MAX,
         ..Options::default()
     };
-    let kernel = LocksAnswer::build(&tables, &options)
-        .kernel
-        .expect("recorded");
-    let spins = kernel.places.iter().filter(|p| p.kind == "spin");
-    let told = main_shares(spins.filter_map(|p| Some((p.caller.clone()?, p.waits))));
+    let kernel = LocksAnswer::build(&tables, &options).kernel;
+    let places = kernel.expect("recorded").places;
+    let spins = places.iter().filter(|p| p.kind == "spin");
+    let told = shares(spins.filter_map(|p| Some((p.caller.clone()?, p.waits))));
     println!("perf: {wanted:?}\ndwell: {told:?}");
-    assert!(wanted.len() > 2, "{wanted:?}");
-    for (caller, share) in &wanted {
-        let told = told.get(caller).copied().unwrap_or_default();
-        assert!((told - share).abs() < 0.02, "{caller}: {told}, not {share}");
+    assert!(wanted.len() > 3, "{wanted:?}");
+    let mut wrong = BTreeMap::new();
+    for (caller, share) in wanted {
+        let told = told.get(&caller).copied().unwrap_or_default();
+        if (told - share).abs() > 0.002 {
+            wrong.insert(caller, format!("{told}, perf: {share}"));
+        }
+    }
+    wrong
+}
+
+/// The stacks of who spins are mostly those of waits before, which look alike: what perf sees at every wait says how
+/// they divide.
+#[test]
+#[ignore = "needs root"]
+fn who_spins_in_the_kernel_is_told_by_stacks_of_few() {
+    if installed("perf") {
+        wrong_every_time("who spins in the kernel", mistakes_of_spinners);
     }
 }
 
