@@ -9,7 +9,6 @@ use dwell_agent::locks::layout::{
 use rustc_hash::FxHashSet;
 use std::io;
 use std::mem::{offset_of, size_of};
-use std::ops::Range;
 
 /// What was read, in order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,10 +30,9 @@ pub(crate) struct Reader {
     clock: Clock,
     /// What has been read but may be followed by something older, with its time in ticks.
     kept: Vec<Words>,
-    /// What threads had noted for so long that it was handed over before it was written.
-    early: FxHashSet<Words>,
-    /// What threads have written, and still noted: they lost their processor in between.
-    told: FxHashSet<Words>,
+    /// What has been read and is still noted: it comes once more, as a note or, where it was handed over before it was
+    /// written, as an event.
+    known: FxHashSet<Words>,
     /// When it was read last, in ticks.
     read: u64,
 }
@@ -47,8 +45,7 @@ impl Reader {
             read: clock.look(),
             clock,
             kept: Vec::new(),
-            early: FxHashSet::default(),
-            told: FxHashSet::default(),
+            known: FxHashSet::default(),
         }
     }
 
@@ -81,44 +78,31 @@ impl Reader {
         memory: impl Fn(usize, usize, &mut [u8]) -> io::Result<()>,
     ) -> Drained {
         let mut drained = Drained::default();
-        let first = self.kept.len();
-        let mut notes = FxHashSet::default();
+        let (mut notes, mut new) = (FxHashSet::default(), Vec::new());
         for state in 0..self.sources.len() {
             // A process that has ended and took its memory along has nothing to tell.
             let read = |offset: usize, bytes: &mut [u8]| memory(state, offset, bytes);
             // First: what is not noted any more is an event by then.
             notes.extend(noted(read).unwrap_or_default());
-            let _ = self.sources[state].drain(read, &mut self.kept, &mut drained);
+            let _ = self.sources[state].drain(read, &mut new, &mut drained);
         }
-        let new = first..self.kept.len();
-        self.told.retain(|words| notes.contains(words));
-        let told = self.kept.iter().filter(|words| notes.contains(*words));
-        self.told.extend(told);
+        let all = new.len();
+        new.retain(|words| !self.known.contains(words));
+        let again = (all - new.len()) as u64;
+        self.kept.append(&mut new);
+        self.known.retain(|words| notes.contains(words));
+        let noted = self.kept.iter().filter(|words| notes.contains(*words));
+        self.known.extend(noted);
         let early = self.hurry(notes.into_iter().filter(|w| w[0] <= until));
-        let again = self.forget_early(new);
         drained.written = (drained.written + early).saturating_sub(again);
         drained
-    }
-
-    /// Drops those of these events that were handed over when they were only noted; returns how many.
-    fn forget_early(&mut self, new: Range<usize>) -> u64 {
-        let before = self.kept.len();
-        if !self.early.is_empty() {
-            let rest = self.kept.split_off(new.end);
-            let new = self.kept.split_off(new.start);
-            let early = &mut self.early;
-            self.kept
-                .extend(new.into_iter().filter(|w| !early.remove(w)));
-            self.kept.extend(rest);
-        }
-        (before - self.kept.len()) as u64
     }
 
     /// Takes in what is noted only, as it is time to hand it over; returns how many.
     fn hurry(&mut self, noted: impl Iterator<Item = Words>) -> u64 {
         let before = self.kept.len();
         for words in noted {
-            if !self.told.contains(&words) && self.early.insert(words) {
+            if self.known.insert(words) {
                 self.kept.push(words);
             }
         }

@@ -157,6 +157,16 @@ fn address_of(file: &ElfFile<'_>, name: &[u8]) -> Option<u64> {
     file.symbols().find(|s| s.name == name).map(|s| s.address)
 }
 
+/// Whether glibc may elide locks of a process: where the processor has transactions, and since 2.28, when `mtx_lock` came,
+/// only if the environment that the process was started with asks for it (glibc's manual, "Elision Tunables").
+pub(crate) fn may_elide(pid: i32, image: &Image<'_>) -> bool {
+    const ASKS: &[u8] = b"glibc.elision.enable=1";
+    let asks = |environment: Vec<u8>| environment.windows(ASKS.len()).any(|w| w == ASKS);
+    let is_asked = || std::fs::read(format!("/proc/{pid}/environ")).map_or(true, asks);
+    let is_old = || address_of(image.file(), b"mtx_lock").is_none();
+    is_x86_feature_detected!("rtm") && (is_old() || is_asked())
+}
+
 /// Where a glibc thread keeps its number: what the function loads from there makes it the mutex' owner.
 /// The agent compares it with the kernel's in every thread before it relies on it.
 fn tid_offset(code: &[u8]) -> Option<u64> {

@@ -1,13 +1,13 @@
 //! Attaches to a process, reads, and lets go.
 use crate::events::{Drained, Reader};
 use crate::hooks::{MUSL_WAITS, SPIN_ENTRY, SPIN_LOCK, SPINS};
-use crate::libc::Libc;
+use crate::libc::{Libc, may_elide};
 use crate::totals::{self, Snapshot, bytes_of};
 use crate::wanted::{Wanted, is_counted, is_retake};
 use dwell_agent::locks::layout::{INSIDE, Settings, State, Totals, libc};
 use dwell_patch::plan::{Place, begins_transaction};
 use dwell_patch::process::{Module, Pause, Restored, Spot, modules};
-use dwell_patch::{Attachment, Image, PatchError, Refusal};
+use dwell_patch::{Attachment, PatchError, Refusal};
 use std::collections::HashMap;
 use std::io;
 use std::mem::offset_of;
@@ -41,16 +41,6 @@ pub struct Missed {
     pub place: Place,
     /// Why.
     pub refusal: Refusal,
-}
-
-/// Whether glibc may elide locks of a process: where the processor has transactions, and since 2.28, when `mtx_lock` came,
-/// only if the environment that the process was started with asks for it (glibc's manual, "Elision Tunables").
-fn may_elide(pid: i32, image: &Image<'_>) -> bool {
-    const ASKS: &[u8] = b"glibc.elision.enable=1";
-    let is_old = || image.symbols().all(|s| s.name != b"mtx_lock");
-    let asks = |environment: Vec<u8>| environment.windows(ASKS.len()).any(|w| w == ASKS);
-    let is_asked = || std::fs::read(format!("/proc/{pid}/environ")).map_or(true, asks);
-    is_x86_feature_detected!("rtm") && (is_old() || is_asked())
 }
 
 /// A process whose locks are being counted.
@@ -95,9 +85,12 @@ impl Locks {
             is_common: false,
         };
         let attachment = Attachment::with_state(pid, &wanted.probes, &state)?;
-        let image = module.image()?;
-        let elides = may_elide(pid, &image);
-        let is_never_passed = |s: &Spot| !elides && begins_transaction(&image, s.function);
+        // libc passes there only where it elides locks.
+        let is_never_passed = |s: &Spot| {
+            let is_spared =
+                |image| begins_transaction(&image, s.function) && !may_elide(pid, &image);
+            module.image().is_ok_and(is_spared)
+        };
         let counted = |s: &&Spot| is_counted(&wanted.probes[s.probe]);
         let missed = |spot: &Spot| {
             let refusal = spot.refusal.filter(|_| !is_never_passed(spot))?;

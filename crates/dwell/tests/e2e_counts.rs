@@ -352,6 +352,17 @@ fn a_process_that_becomes_another_program_is_counted_on() {
 
 // ---- locks of the kernel ----
 
+/// All places that waited for locks of the kernel.
+fn kernel_locks(tables: &Tables) -> dwell_report::answer::KernelLocks {
+    let options = Options {
+        locks: usize::MAX,
+        ..Options::default()
+    };
+    LocksAnswer::build(tables, &options)
+        .kernel
+        .expect("recorded")
+}
+
 /// Waits for locks of the kernel, against perf's count of the same events: a program meets at them while
 /// both look.
 fn kernel_mistakes() -> BTreeMap<String, String> {
@@ -380,12 +391,7 @@ fn kernel_mistakes() -> BTreeMap<String, String> {
     drop(perf);
     target.finish();
 
-    let options = Options {
-        locks: usize::MAX,
-        ..Options::default()
-    };
-    let answer = LocksAnswer::build(&tables, &options);
-    let kernel = answer.kernel.expect("recorded");
+    let kernel = kernel_locks(&tables);
     println!(
         "{path}: {} waits, {} ns; perf: {counted}",
         kernel.waits, kernel.waited_ns
@@ -469,9 +475,8 @@ fn mistakes_of_spinners() -> BTreeMap<String, String> {
     let (data, path) = (scratch.file("perf.data"), scratch.file("r.dwell"));
     let mut perf = std::process::Command::new("perf");
     // With buffers of the usual size it loses some, and on a busy machine most, and does not say so.
-    let perf_args = ["record", "-q", "-a", "-g", "-m", "8192"];
-    perf.args(perf_args)
-        .args(["-e", "lock:contention_begin", "-o", &data, "--"]);
+    perf.args(["record", "-q", "-a", "-g", "-m", "8192"]);
+    perf.args(["-e", "lock:contention_begin", "-o", &data, "--"]);
     perf.args([env!("CARGO_BIN_EXE_dwell"), "record", "--locks"])
         .args(["-o", &path, "--"]);
     let chat = ["bench", "sched", "messaging", "-t", "-g", "1", "-l", "5000"];
@@ -480,12 +485,7 @@ fn mistakes_of_spinners() -> BTreeMap<String, String> {
     let tables = load(&path);
     let pids: Vec<u32> = tables.processes.iter().map(|p| p.pid).collect();
     let wanted = spinners_by_perf(&data, &pids);
-    let options = Options {
-        locks: usize::MAX,
-        ..Options::default()
-    };
-    let kernel = LocksAnswer::build(&tables, &options).kernel;
-    let places = kernel.expect("recorded").places;
+    let places = kernel_locks(&tables).places;
     let spins = places.iter().filter(|p| p.kind == "spin");
     let told = shares(spins.filter_map(|p| Some((p.caller.clone()?, p.waits))));
     println!("perf: {wanted:?}\ndwell: {told:?}");

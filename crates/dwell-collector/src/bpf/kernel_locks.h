@@ -55,10 +55,10 @@ struct {
  * differs farther up is told from them by chance: one wait in so many has its stack taken again.
  *
  * Between the return addresses nearby lie words that calls before have left. Which words are the former is learned
- * from stacks that were taken, for each place of three words of code: those are the calls into the lock. */
+ * from stacks that were taken, for each way into a lock: the first three words that are addresses of code. */
 #define STACK_FOR_SPINS 256
 #define WORDS_NEARBY 40 /* as far as to who called the function that takes the lock, and somewhat farther */
-#define FRAMES_NEARBY 16
+#define FRAMES_NEARBY 16 /* more than lie among these words */
 #define CODE_OF_KERNEL 0x1ffffffffull /* what its addresses begin with */
 #define CALLS_INTO_LOCK 3
 #define LOCK_PATHS 1024
@@ -173,7 +173,7 @@ static __always_inline u64 calls_into_lock(const struct lock_stack *near)
 	return calls;
 }
 
-/* A hash of what `path` is one of, and of the words that are return addresses. */
+/* The words that are return addresses, added to a hash. */
 __noinline u64 path_by(const struct lock_stack *near, u64 returns, u64 path)
 {
 	if (!near)
