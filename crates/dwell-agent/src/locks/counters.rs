@@ -180,13 +180,17 @@ fn find_block(state: &State, first: usize, name: u64) -> Option<usize> {
 
 /// Gives a free one that name.
 fn take_block(state: &State, first: usize, name: u64) -> Option<usize> {
-    let place = ways(first).find(|&place| {
-        let owner = state.threads.get(place);
-        owner.is_some_and(|o| is_taken(o, name))
-    })?;
-    // Before anything is counted there.
-    state.totals.taken.get(place)?.store(1, Ordering::Relaxed);
-    Some(place)
+    ways(first).find(|&place| {
+        let there = state.threads.get(place).zip(state.totals.taken.get(place));
+        let Some((owner, taken)) = there else {
+            return false;
+        };
+        // Before it has a name: a signal handler may leave by a jump right after that, and the thread counts there ever after.
+        if owner.load(Ordering::Relaxed) == 0 {
+            taken.store(1, Ordering::Release);
+        }
+        is_taken(owner, name)
+    })
 }
 
 /// How seldom a thread asks the kernel whether it can have a block, once one could not.
@@ -336,5 +340,32 @@ mod tests {
         let counts = mine.map(|s| s.failed.load(Ordering::Relaxed));
         assert_eq!(counts.sum::<u64>(), 4 * EACH);
         assert_eq!(acquired(&state), [4 * EACH, 0, 0]);
+    }
+
+    /// Whoever sees that a block has a name sees that it is read: the thread may leave at any instant by a jump.
+    #[test]
+    fn a_block_is_marked_before_it_has_a_name() {
+        for _ in 0..200 {
+            let state = state();
+            let (is_watched, address) = (AtomicU64::new(0), AtomicU64::new(0));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    address.store(this_thread(), Ordering::Relaxed);
+                    while is_watched.load(Ordering::Relaxed) == 0 {
+                        std::hint::spin_loop();
+                    }
+                    take_own_block(&state);
+                });
+                while address.load(Ordering::Relaxed) == 0 {
+                    std::hint::spin_loop();
+                }
+                let thread = address.load(Ordering::Relaxed);
+                let place = place_of(thread >> THREAD_SHIFT, BLOCK_BITS);
+                let (name, taken) = (&state.threads[place], &state.totals.taken[place]);
+                is_watched.store(1, Ordering::Relaxed);
+                while name.load(Ordering::Acquire) == 0 {}
+                assert_eq!(taken.load(Ordering::Relaxed), 1);
+            });
+        }
     }
 }
