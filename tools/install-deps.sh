@@ -26,8 +26,17 @@ command_from() {
     unavailable+=("$name ($*)")
 }
 
-# A library's headers and archive have no command to look for.
-library() { installed "$1" || missing+=("$1"); }
+# library PACKAGE…: what has no command to look for, by the name of the first of the packages that exists.
+library() {
+    local package
+    for package in "$@"; do
+        if installed "$package"; then return; fi
+    done
+    for package in "$@"; do
+        if packaged "$package"; then missing+=("$package"); return; fi
+    done
+    unavailable+=("$1")
+}
 
 # clang 16 or newer compiles the eBPF programs; Debian 12's plain `clang` is 14.
 clang() {
@@ -66,6 +75,10 @@ test_needs() {
     command_from dwz dwz
     command_from bpftrace bpftrace
     library systemtap-sdt-dev
+    library libglib2.0-0t64 libglib2.0-0
+    library libqt5core5t64 libqt5core5a
+    library libtbb-dev
+    library libomp-dev
     command_from eu-stack elfutils
     command_from perf linux-perf linux-tools-generic
     command_from offcputime libbpf-tools

@@ -157,10 +157,9 @@ fn the_command_names_waiters_and_holders() {
 /// Lines `RUNTIME KIND USE NS`.
 fn stopwatches(text: &str) -> BTreeMap<(&str, &str, &str), u64> {
     let line = |line| {
-        let words: Vec<&str> = str::split(line, ' ').collect();
-        let [runtime, kind, used, ns] = words[..] else {
-            return None;
-        };
+        let (runtime, rest) = str::split_once(line, ' ')?;
+        let (rest, ns) = rest.rsplit_once(' ')?;
+        let (kind, used) = rest.rsplit_once(' ')?;
         Some(((runtime, kind, used), ns.parse().ok()?))
     };
     text.lines().filter_map(line).collect()
@@ -215,6 +214,33 @@ fn rust_and_parking_lot() {
     let parking = answer.locks.iter().find(|l| l.runtime == "parking_lot");
     let name = &parking.expect("contended").name;
     assert!(name.contains("locks_rust::parking"), "{name}");
+}
+
+/// Which of them are meant, only the functions of the library tell.
+#[test]
+#[ignore = "needs root"]
+fn locks_of_glib_and_qt() {
+    let scratch = Scratch::new();
+    assert_by_stopwatch(&launch(&scratch, &[], "locks-glib", &[]), &[]);
+    assert_by_stopwatch(&launch(&scratch, &[], "locks-qt", &[]), &[]);
+}
+
+/// Their own threads wait in functions that have no names.
+#[test]
+#[ignore = "needs root"]
+fn threads_and_locks_of_tbb_and_of_llvms_openmp() {
+    let scratch = Scratch::new();
+    // The main thread waits for the others at the end of each team as well.
+    let openmp = launch(&scratch, &[], "locks-openmp", &[]);
+    let openmp = assert_by_stopwatch(&openmp, &["barrier"]);
+    let tbb = assert_by_stopwatch(&launch(&scratch, &[], "locks-tbb", &[]), &[]);
+    let idle_ns = by_kind(&tbb)[&("TBB", "idle thread", "idle")];
+    // Two workers, while there is no loop.
+    assert!(idle_ns > 15 * 10 * MS, "{idle_ns}");
+    for answer in [openmp, tbb] {
+        let told = by_kind(&answer);
+        assert!(told.keys().all(|k| k.1 != "futex"), "{told:?}");
+    }
 }
 
 #[test]

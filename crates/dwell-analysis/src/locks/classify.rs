@@ -1,5 +1,6 @@
 //! What a futex wait is: by the functions of its stack, else by how it waits.
 use super::kinds::{self, Kind, PTHREAD, Says, Word};
+use super::libraries::{self, Library};
 use crate::names::{FunctionId, Names, PathId};
 use dwell_recording::rows::{SiteRow, operation};
 
@@ -37,6 +38,11 @@ fn is_in_libc(name: &str) -> bool {
         .any(|start| name.starts_with(start))
 }
 
+/// Whether threads begin in this function.
+fn begins_threads(name: &str) -> bool {
+    matches!(kinds::plain(name), "start_thread" | "clone3" | "clone")
+}
+
 /// The rows of the table that a recording's functions have.
 pub struct Classifier<'a> {
     names: &'a Names,
@@ -60,8 +66,47 @@ impl<'a> Classifier<'a> {
     /// What a wait of this site at this stack is.
     pub fn class(&self, site: &SiteRow, path: Option<PathId>) -> Class {
         let path = path.map_or(&[][..], |path| self.names.path(path));
-        self.by_names(site, path)
+        let by_names = self.by_names(site, path);
+        // A condition may be a library's means to something else.
+        by_names
+            .filter(|class| class.name != "cond")
+            .or_else(|| self.in_library(path))
+            .or(by_names)
             .unwrap_or_else(|| self.by_operation(site, path))
+    }
+
+    /// What a library waits for by a condition or the kernel alone, in functions of its own.
+    fn in_library(&self, path: &[FunctionId]) -> Option<Class> {
+        let mut library: Option<&Library> = None;
+        let user = path.iter().enumerate();
+        let user = user.filter(|(_, f)| !self.names.function(**f).kernel);
+        for (place, function) in user.rev() {
+            let name = self.name(*function);
+            if let Some(way) = libraries::way(name) {
+                return Some(Class::of(way, self.caller(&path[..place])));
+            }
+            match (library, Library::of_function(name)) {
+                (_, Some(its)) => library = Some(its),
+                (Some(library), None) if begins_threads(name) => {
+                    return Some(Class::of(&library.own, None));
+                }
+                (Some(library), None) => {
+                    let caller = self.caller(&path[..=place]);
+                    return library.other.as_ref().map(|kind| Class::of(kind, caller));
+                }
+                (None, None) if self.is_means(*function) => {}
+                (None, None) => return None,
+            }
+        }
+        None
+    }
+
+    /// Whether a function of the C library is a wait for a condition, or belongs to it or to a bare system call.
+    fn is_means(&self, function: FunctionId) -> bool {
+        match self.kinds[function as usize] {
+            Some(kind) => kind.runtime == PTHREAD && kind.name == "cond",
+            None => kinds::is_plumbing(self.name(function)),
+        }
     }
 
     fn name(&self, function: FunctionId) -> &str {
@@ -133,9 +178,7 @@ impl<'a> Classifier<'a> {
         let mut names = user.map(|f| self.name(*f)).peekable();
         names.peek().is_some()
             && names.all(|name| {
-                name.starts_with(kinds::BARE_OPENMP)
-                    || is_in_libc(name)
-                    || matches!(kinds::plain(name), "start_thread" | "clone3" | "clone")
+                name.starts_with(kinds::BARE_OPENMP) || is_in_libc(name) || begins_threads(name)
             })
     }
 

@@ -74,7 +74,7 @@ pub struct Kind {
     pub rank: Rank,
 }
 
-const fn row(
+pub(super) const fn row(
     function: &'static str,
     runtime: &'static str,
     name: &'static str,
@@ -129,9 +129,11 @@ const PARKING_LOT: &str = "parking_lot";
 const GO: &str = "Go";
 const JAVA: &str = "Java";
 const PYTHON: &str = "Python";
-/// GNU's OpenMP.
+pub(super) const GLIB: &str = "GLib";
+const QT: &str = "Qt";
+/// GNU's OpenMP, and LLVM's.
 pub const OPENMP: &str = "OpenMP";
-/// What the functions of its library are called where there are no names of them.
+/// What the functions of GNU's library are called where there are no names of them.
 pub const BARE_OPENMP: &str = "[libgomp.so";
 
 /// Every row; of rows for the same function the first counts.
@@ -286,6 +288,16 @@ pub const KINDS: &[Kind] = &[
     row("=gomp_barrier_wait*", OPENMP, "idle thread", Idle, At(4)),
     row("=gomp_sem_wait_slow", OPENMP, "semaphore", ByWakers, At(0)),
     // Programs and libraries with locks of their own.
+    row("=g_mutex_lock*", GLIB, "mutex", Lock, At(0)),
+    row("=g_cond_wait*", GLIB, "cond", Idle, At(0)),
+    row("=g_bit_lock*", GLIB, "bit lock", Lock, At(0)),
+    row("=g_pointer_bit_lock*", GLIB, "bit lock", Lock, At(0)),
+    above("=g_once_init_enter*", GLIB, "once", Lock),
+    row("QBasicMutex::lockInternal", QT, "QMutex", Lock, At(0)),
+    row("QMutex:: ock", QT, "QMutex", Lock, At(0)),
+    row("QSemaphore:: cquire", QT, "QSemaphore", ByWakers, Thread),
+    above("QWaitCondition::wait", QT, "QWaitCondition", Idle),
+    top("QReadWriteLock:: ockFor", QT, "QReadWriteLock", Lock),
     above("=LWLockAcquire*", "PostgreSQL", "LWLock", Lock),
     above("=ProcSleep", "PostgreSQL", "heavyweight lock", Lock),
     row("srw_mutex_impl wait", "InnoDB", "srw_mutex", Lock, At(0)),
@@ -375,6 +387,7 @@ const PLUMBING: &[&str] = &[
     "GOMP_",
     "omp_",
     BARE_OPENMP,
+    "tbb::detail::d1::",
     "acquire_timed",
     "lock_PyThread",
     "PyThread_",

@@ -19,6 +19,7 @@ pub mod deadlocks;
 pub mod demand;
 pub mod kernel;
 pub mod kinds;
+mod libraries;
 mod queue;
 pub(crate) mod sites;
 

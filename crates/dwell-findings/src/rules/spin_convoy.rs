@@ -17,8 +17,17 @@ const SPUN_SHARE: f64 = 0.15;
 const HIGH_SHARE: f64 = 0.3;
 /// A thread takes part when it spins that part of its CPU time.
 const TAKES_PART: f64 = 0.05;
-/// Waiting for all to arrive is not waiting for a lock: batches would not help.
-const BARRIERS: &[&str] = &["barrier", "gomp_", "do_spin", "__kmp"];
+/// Waiting for all to arrive is not waiting for a lock: batches would not help. The libraries of OpenMP that distributions ship
+/// have no names; what spins in them mostly waits so.
+const BARRIERS: &[&str] = &[
+    "barrier",
+    "gomp_",
+    "do_spin",
+    "__kmp",
+    "[libgomp",
+    "[libomp",
+    "[libiomp5",
+];
 
 /// Like threads that spin in one function.
 struct Convoy {
@@ -38,11 +47,16 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Whether a function spins until all threads have come, as far as its name tells.
+fn waits_for_all(name: &str) -> bool {
+    BARRIERS.iter().any(|part| name.contains(part)) && !name.contains("lock")
+}
+
 fn convoys(recorded: &Recorded<'_, '_>) -> Vec<Convoy> {
     let mut by_function: FxHashMap<(usize, FunctionId), Convoy> = FxHashMap::default();
     for spun in spun(recorded.analysis) {
         let function = recorded.analysis.names.function(spun.function);
-        if function.kernel || BARRIERS.iter().any(|b| function.name.contains(b)) {
+        if function.kernel || waits_for_all(&function.name) {
             continue;
         }
         let key = (spun.label, spun.function);
@@ -244,6 +258,15 @@ mod tests {
     #[test]
     fn a_little_spinning_and_barriers_are_nothing() {
         assert_eq!(found(60, "lock"), []);
-        assert_eq!(found(400, "gomp_barrier_wait"), []);
+        for barrier in ["gomp_barrier_wait", "[libgomp.so.1.0.0+0x1f780]"] {
+            assert_eq!(found(400, barrier), []);
+        }
+    }
+
+    #[test]
+    fn locks_of_openmp_are_locks() {
+        for lock in ["gomp_mutex_lock_slow", "__kmp_acquire_queuing_lock"] {
+            assert_eq!(found(400, lock).len(), 1, "{lock}");
+        }
     }
 }
