@@ -17,14 +17,9 @@ static GMutex hot, news_mutex, never_mutex;
 static GCond news, never;
 static int items;
 
-SITE static void take_turns()
+SITE static void want_mutex()
 {
-	for (int i = 0; i < ROUNDS; i++) {
-		mutex.time([] { g_mutex_lock(&hot); });
-		sleep_us(1000);
-		g_mutex_unlock(&hot);
-		sleep_us(250);
-	}
+	take_turns(mutex, [] { g_mutex_lock(&hot); }, [] { g_mutex_unlock(&hot); });
 }
 
 SITE static void make()
@@ -59,7 +54,7 @@ SITE static void wait_in_vain()
 
 int main()
 {
-	together(take_turns, take_turns);
+	together(want_mutex, want_mutex);
 	together(make, take);
 	wait_in_vain();
 }

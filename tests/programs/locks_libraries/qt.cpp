@@ -55,24 +55,14 @@ static QWaitCondition news;
 static QSemaphore jobs;
 static int items;
 
-SITE static void take_turns()
+SITE static void want_mutex()
 {
-	for (int i = 0; i < ROUNDS; i++) {
-		mutex.time([] { hot.lock(); });
-		sleep_us(1000);
-		hot.unlock();
-		sleep_us(250);
-	}
+	take_turns(mutex, [] { hot.lock(); }, [] { hot.unlock(); });
 }
 
 SITE static void write()
 {
-	for (int i = 0; i < ROUNDS; i++) {
-		book.time([] { pages.lockForWrite(); });
-		sleep_us(1000);
-		pages.unlock();
-		sleep_us(250);
-	}
+	take_turns(book, [] { pages.lockForWrite(); }, [] { pages.unlock(); });
 }
 
 SITE static void make()
@@ -102,7 +92,7 @@ SITE static void take()
 
 int main()
 {
-	together(take_turns, take_turns);
+	together(want_mutex, want_mutex);
 	together(write, write);
 	together(make, take);
 }

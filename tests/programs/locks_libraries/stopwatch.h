@@ -36,6 +36,18 @@ private:
 
 inline void sleep_us(int us) { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
 
+/* Takes a lock again and again, and leaves it to others in between. */
+template <class Lock, class Unlock>
+void take_turns(Stopwatch &watch, Lock lock, Unlock unlock, int rounds = ROUNDS, int hold_us = 1000)
+{
+	for (int i = 0; i < rounds; i++) {
+		watch.time(lock);
+		sleep_us(hold_us);
+		unlock();
+		sleep_us(250);
+	}
+}
+
 /* Runs both functions, each in a thread of its own, and waits for them. */
 template <class A, class B> void together(A a, B b)
 {

@@ -10,14 +10,9 @@ static tbb::mutex hot;
 static tbb::concurrent_bounded_queue<int> jobs;
 
 /* Who waits spins for more than 1 ms first. */
-SITE static void take_turns()
+SITE static void want_mutex()
 {
-	for (int i = 0; i < ROUNDS / 10; i++) {
-		mutex.time([] { hot.lock(); });
-		sleep_us(30000);
-		hot.unlock();
-		sleep_us(250);
-	}
+	take_turns(mutex, [] { hot.lock(); }, [] { hot.unlock(); }, ROUNDS / 10, 30000);
 }
 
 SITE static void make()
@@ -46,7 +41,7 @@ SITE static void loops()
 int main()
 {
 	tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 3);
-	together(take_turns, take_turns);
+	together(want_mutex, want_mutex);
 	together(make, take);
 	loops();
 }

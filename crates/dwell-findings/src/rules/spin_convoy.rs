@@ -17,10 +17,9 @@ const SPUN_SHARE: f64 = 0.15;
 const HIGH_SHARE: f64 = 0.3;
 /// A thread takes part when it spins that part of its CPU time.
 const TAKES_PART: f64 = 0.05;
-/// Waiting for all to arrive is not waiting for a lock: batches would not help. The libraries of OpenMP that distributions ship
-/// have no names; what spins in them mostly waits so.
-const BARRIERS: &[&str] = &[
-    "barrier",
+/// What the functions of OpenMP's libraries are called. Distributions ship them without names; what spins there mostly waits for
+/// all to arrive.
+const OPENMP: &[&str] = &[
     "gomp_",
     "do_spin",
     "__kmp",
@@ -47,9 +46,11 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether a function spins until all threads have come, as far as its name tells.
+/// Whether a function spins until all threads have come, as far as its name tells. That is not waiting for a lock: batches
+/// would not help.
 fn waits_for_all(name: &str) -> bool {
-    BARRIERS.iter().any(|part| name.contains(part)) && !name.contains("lock")
+    let is_openmp = OPENMP.iter().any(|part| name.contains(part));
+    name.contains("barrier") || (is_openmp && !name.contains("lock"))
 }
 
 fn convoys(recorded: &Recorded<'_, '_>) -> Vec<Convoy> {
@@ -258,7 +259,11 @@ mod tests {
     #[test]
     fn a_little_spinning_and_barriers_are_nothing() {
         assert_eq!(found(60, "lock"), []);
-        for barrier in ["gomp_barrier_wait", "[libgomp.so.1.0.0+0x1f780]"] {
+        for barrier in [
+            "gomp_barrier_wait",
+            "[libgomp.so.1.0.0+0x1f780]",
+            "Barrier::barrier_wait(std::unique_lock<std::mutex>&)",
+        ] {
             assert_eq!(found(400, barrier), []);
         }
     }
