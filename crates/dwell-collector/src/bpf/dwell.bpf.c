@@ -17,6 +17,7 @@
 
 #include "calls.h"
 #include "maps.h"
+#include "wake_slots.h"
 #include "ns_pid.h"
 #include "window.h"
 #include "registers.h"
@@ -66,8 +67,11 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 		t->exec_seen = exec;
 		t->exec_unknown = t->state == STATE_RUNNING && exec == now - before;
 		t->dirty = 1;
-		if (__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, 1) == ADOPTION_BEGUN)
+		if (__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, 1) == ADOPTION_BEGUN) {
+			if (queues_are_known()) /* or a waking has to be noted with its time */
+				claim_slot(task, t->next_cut);
 			return t;
+		}
 	}
 	*(volatile u32 *)&t->wait = 0;
 	count(COUNTER_NO_STORAGE, 1);
@@ -146,7 +150,8 @@ static __always_inline void left_unseen(struct thread *t, struct task_struct *ta
 	begin_sums(t);
 	t->running += left - t->since;
 	t->since = left;
-	t->state = t->wake > left ? STATE_BLOCKED : STATE_RUNNABLE;
+	/* Where the kernel accounts for its run queues, that tells how much of it the thread was blocked. */
+	t->state = queues_are_known() || t->wake > left ? STATE_BLOCKED : STATE_RUNNABLE;
 	t->wait++;
 	t->involuntary += t->state == STATE_RUNNABLE;
 	end_sums(t);
@@ -222,7 +227,7 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
 	t->involuntary += !sleeps;
 	end_sums(t);
-	advance_cut(t, now);
+	advance_cut(t, prev, now);
 	enter_site(t, prev, true, sleeps, prev_state, now);
 	take_early(ctx, t, prev, now);
 }
@@ -230,6 +235,22 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 /* A waking may be noted before its sleep has begun: the thread was on its way. That much before, as the waker may be
  * held up in between: by an interrupt, by its host, by the stack that we take of it. */
 #define WAKING_LEAD_NS 100000
+
+/* Where the waker of the stay off the processor was noted that began at `since`, and ended at `wake` but for its wait for
+ * a processor. */
+static __always_inline enum noted where_noted(struct thread *t, u64 since, u64 wake)
+{
+	if (t->state != STATE_BLOCKED)
+		return NOT_NOTED;
+	if (unlikely(t->wake + WAKING_LEAD_NS > since))
+		return NOTED_WITH_THREAD;
+	/* Between its waking and its run queue it may have passed its cut: that processor may have been the host's. */
+	if (queues_are_known() && wake < t->next_cut + config.tick_ns)
+		return NOTED_IN_SLOT;
+	if (!(t->marks & WAIT_CUT_AT_START))
+		count(COUNTER_WAKING_NOT_SEEN, 1);
+	return NOT_NOTED;
+}
 
 #define KEPT_SPAN_NS 100000000ull
 
@@ -266,8 +287,8 @@ static __always_inline bool is_kept(u64 duration, u64 now)
 static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
 	u64 since, wake;
+	enum noted noted;
 	u32 flags = 0;
-	bool woken;
 
 	if (unlikely(now < t->since))
 		now = t->since;
@@ -276,25 +297,25 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	if (unlikely(window_ahead(now)))
 		t->exec_unknown = 1;
 	since = t->since;
-	woken = t->state == STATE_BLOCKED && t->wake + WAKING_LEAD_NS > since;
-	if (unlikely(t->state == STATE_BLOCKED && !woken) && !(t->marks & WAIT_CUT_AT_START))
-		count(COUNTER_WAKING_NOT_SEEN, 1);
 	wake = end_stay(t, next, clock, now);
 	if (now >= t->next_cut)
 		flags |= WAIT_SAMPLED;
-	if (t->marks & WAIT_FIRST)
+	if (unlikely(t->marks & WAIT_FIRST)) {
 		flags |= WAIT_FIRST;
+		set_quiet(next, t->next_cut);
+	}
+	noted = where_noted(t, since, wake);
 	if (unlikely(flags || is_kept(now - since, now))) {
 		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
 			flags |= WAIT_SIGNALLED;
-		note_end(t, since, wake, now, woken, flags);
+		note_end(t, next, since, wake, now, noted, flags);
 		if (flags && !(t->marks & MARK_KERNEL_TAKEN))
 			send_with_stack(t, next);
 	}
 	t->marks = 0;
 	t->wake = 0; /* that waking has ended its sleep, and no other */
 	t->state = STATE_RUNNING;
-	advance_cut(t, now);
+	advance_cut(t, next, now);
 }
 
 SEC("tp_btf/sched_switch")
@@ -324,6 +345,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (unlikely(prev_state & TASK_DEAD)) {
 			t->ended = 1;
 			emit_thread(prev, t, now, !window_over(now));
+			give_slot(prev);
 		}
 	}
 	return 0;
@@ -351,22 +373,25 @@ int BPF_PROG(on_switched)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	struct thread *t = thread_of(p);
-	bool closely = false;
+	struct wake_slot *slot;
+	struct thread *t;
 	struct waking w;
+	bool closely;
 	u64 now;
 
-	if (!t)
+	if (!has_storage(p))
 		return 0;
 	w = who_wakes(ctx);
-	if (is_surely_short(t)) {
-		now = t->since;
-	} else {
-		now = window_now();
-		if (window_over(now))
-			return 0;
-		closely = deserves_a_look(t, now);
+	slot = wake_slot_of(p);
+	if (slot && likely(is_quiet(slot))) {
+		note_in_slot(slot, &w);
+		return 0;
 	}
+	t = thread_of(p);
+	now = window_now();
+	if (!t || window_over(now))
+		return 0;
+	closely = deserves_a_look(t, now);
 	if (unlikely(closely || w.own))
 		note_waker(ctx, t, &w, p, now, closely);
 	else

@@ -29,6 +29,7 @@ typedef _Bool bool;
 #define NULL ((void *)0)
 
 /* What is seldom done is put behind what every switch does, so that this lies in fewer cache lines. */
+#define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 
 enum bpf_map_type {

@@ -50,12 +50,12 @@ struct ended {
 _Static_assert(sizeof(struct ended) == 64, "a cache line");
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
- * `waker` fields by its waker under pi_lock; others only read. `version` is odd while the sums change.
+ * `waker` fields by a waker that takes the long way, under pi_lock; others only read. `version` is odd while the sums change.
  * What every switch and waking touches comes first: two cache lines (the kernel puts 8 bytes of its own
  * into the first), and one for the site. */
 struct thread {
 	u64 since, wake, next_cut;
-	u64 waker; /* who ended the last sleep: its task_struct, to be read with care */
+	u64 waker; /* who ended the last sleep, if `wake` is set: its task_struct, to be read with care */
 	u32 waker_tid;
 	u32 wait; /* number of the stay off the processor; until its adoption is complete 0 or one of these: */
 #define ADOPTION_BEGUN (~0u)

@@ -43,10 +43,8 @@ static __always_inline u64 runnable_until(struct ThreadRecord *r, struct thread 
 
 	if (r->state != STATE_BLOCKED)
 		return stay;
-	if (woken < r->since || woken > r->time)
-		return 0;
 	if (!queues_are_known() || !offset || !offset->compared)
-		return r->time - woken;
+		return woken < r->since || woken > r->time ? 0 : r->time - woken;
 	part = run_delay_at(task, r->time - offset->ns) - t->delay_seen;
 	return part < 0 ? 0 : part > stay ? stay : part;
 }

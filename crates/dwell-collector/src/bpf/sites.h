@@ -39,10 +39,12 @@ __noinline int cuts_until(struct thread *t, u64 now)
 	return 0;
 }
 
-static __always_inline void advance_cut(struct thread *t, u64 now)
+static __always_inline void advance_cut(struct thread *t, struct task_struct *task, u64 now)
 {
-	if (unlikely(now >= t->next_cut))
+	if (unlikely(now >= t->next_cut)) {
 		cuts_until(t, now);
+		set_quiet(task, t->next_cut);
+	}
 }
 
 /* Sends the sums of one slot. A function of its own to the verifier, like those below: looked at once. */
@@ -269,6 +271,8 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		return;
 	p.files = (u64)BPF_CORE_READ(task, files);
 	install_site(t, &p, now);
+	if (unlikely(t->marks & WAIT_FIRST))
+		set_quiet(task, 0);
 }
 
 static __always_inline void leave_site(struct thread *t, u64 blocked, u64 runnable)

@@ -330,8 +330,55 @@ static __always_inline void late_comm(u8 *comm, u64 waker, u32 tid)
 		bpf_probe_read_kernel(comm, 16, (void *)waker + bpf_core_field_offset(struct task_struct, comm));
 }
 
-/* Notes that the wait is over, to be sent by one of the next two. */
-static __always_inline void note_end(struct thread *t, u64 since, u64 wake, u64 now, bool woken, u32 flags)
+/* System calls that send on a socket, or close one. */
+static __always_inline bool sends(u64 nr)
+{
+	switch (nr) {
+	case 1: case 3: case 20: case 40: /* write, close, writev, sendfile */
+	case 42: case 44: case 46: case 48: /* connect, sendto, sendmsg, shutdown */
+	case 275: case 307: /* splice, sendmmsg */
+		return true;
+	}
+	return false;
+}
+
+/* System calls that may wait for a socket. */
+static __always_inline bool awaits_socket(i32 nr)
+{
+	switch (nr) {
+	case 0: case 1: case 19: case 20: /* read, write, readv, writev */
+	case 7: case 23: case 270: case 271: /* poll, select, pselect6, ppoll */
+	case 42 ... 47: /* connect, accept, sendto, recvfrom, sendmsg, recvmsg */
+	case 232: case 281: case 441: /* epoll_wait, epoll_pwait, epoll_pwait2 */
+	case 288: case 299: case 307: /* accept4, recvmmsg, sendmmsg */
+		return true;
+	}
+	return false;
+}
+
+/* Where it was noted who ended a wait. */
+enum noted { NOT_NOTED, NOTED_WITH_THREAD, NOTED_IN_SLOT };
+
+/* Takes over who ended the wait. Returns what to tell of it. */
+static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, struct task_struct *task)
+{
+	struct wake_slot *slot = wake_slot_of(task);
+	u32 kind;
+
+	if (!slot)
+		return 0;
+	e->waker = slot->waker;
+	e->waker_tid = slot->waker_tid;
+	e->waker_place = 0;
+	kind = slot->waker_kind;
+	if (kind == WAKER_SENDS)
+		kind = awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr) ? WAKER_TASK : WAKER_IRQ;
+	return kind << 8;
+}
+
+/* Notes that the wait of `task` is over, to be sent by one of the next two. */
+static __always_inline void note_end(struct thread *t, struct task_struct *task, u64 since, u64 wake, u64 now,
+				     enum noted noted, u32 flags)
 {
 	struct ended *e = &t->last;
 	u32 told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) |
@@ -340,7 +387,9 @@ static __always_inline void note_end(struct thread *t, u64 since, u64 wake, u64 
 	e->since = since;
 	e->wake = wake;
 	e->end = now;
-	if (woken) {
+	if (noted == NOTED_IN_SLOT) {
+		told |= end_by_slot(e, t, task);
+	} else if (noted == NOTED_WITH_THREAD) {
 		told |= (u32)t->waker_kind << 8;
 		e->waker = t->waker;
 		e->waker_tid = t->waker_tid;
@@ -467,32 +516,6 @@ __noinline int own_softirq(struct scratch *s, u32 n)
 	return 0;
 }
 
-/* System calls that send on a socket, or close one. */
-static __always_inline bool sends(u64 nr)
-{
-	switch (nr) {
-	case 1: case 3: case 20: case 40: /* write, close, writev, sendfile */
-	case 42: case 44: case 46: case 48: /* connect, sendto, sendmsg, shutdown */
-	case 275: case 307: /* splice, sendmmsg */
-		return true;
-	}
-	return false;
-}
-
-/* System calls that may wait for a socket. */
-static __always_inline bool awaits_socket(i32 nr)
-{
-	switch (nr) {
-	case 0: case 1: case 19: case 20: /* read, write, readv, writev */
-	case 7: case 23: case 270: case 271: /* poll, select, pselect6, ppoll */
-	case 42 ... 47: /* connect, accept, sendto, recvfrom, sendmsg, recvmsg */
-	case 232: case 281: case 441: /* epoll_wait, epoll_pwait, epoll_pwait2 */
-	case 288: case 299: case 307: /* accept4, recvmmsg, sendmmsg */
-		return true;
-	}
-	return false;
-}
-
 /* Where a waker stands, and, in the lower half, what it wakes others from. What lies on top of its stack is no help: it
  * may be a slot that the function did not write. */
 static __always_inline u64 waking_place(struct pt_regs *regs, const struct site *site)
@@ -551,14 +574,18 @@ static __always_inline struct waking who_wakes(void *ctx)
 	return w;
 }
 
-/* Whether a wait that ends now is neither one that is sampled nor long enough to be kept, as far as the last tick tells.
- * When the thread was woken, the kernel's account of its run queue tells at the end of the wait. */
-static __always_inline bool is_surely_short(const struct thread *t)
+/* Whether a wait that ends now is not one that is sampled. When the thread was woken, the kernel's account of its run queue
+ * tells at the end of the wait. */
+static __always_inline bool is_quiet(const struct wake_slot *slot)
 {
-	u64 tick = last_tick(), latest = tick + config.tick_ns;
+	u64 until = slot->quiet_until;
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
 
-	return queues_are_known() && tick && tick > window.start && latest < window.end && latest < t->next_cut &&
-	       t->state == STATE_BLOCKED && !(t->marks & WAIT_FIRST) && (i64)(tick - t->since) < (i64)config.slice_min_ns;
+	/* For half of all waits the last tick tells, which costs less than to read the clock. */
+	if (offset && offset->compared && last_tick(offset) + config.tick_ns < until)
+		return true;
+	return bpf_ktime_get_boot_ns() < until;
 }
 
 /* Whether the wait that ends now will be sampled, or kept for its length. Not where its thread is still on its way to it: since
@@ -576,6 +603,18 @@ static __always_inline void note_in_passing(struct thread *t, const struct wakin
 	t->waker_tid = w->task->pid;
 	t->waker_kind = w->irq ? WAKER_IRQ : WAKER_TASK;
 	t->waker_named = false;
+}
+
+/* Writes only what has changed: most threads are woken by the same one again and again. */
+static __always_inline void note_in_slot(struct wake_slot *slot, const struct waking *w)
+{
+	u8 kind = w->own && sends(call_of(w->regs)) ? WAKER_SENDS : w->irq ? WAKER_IRQ : WAKER_TASK;
+
+	if (slot->waker == (u64)w->task && slot->waker_tid == (u32)w->task->pid && slot->waker_kind == kind)
+		return;
+	slot->waker = (u64)w->task;
+	slot->waker_tid = w->task->pid;
+	slot->waker_kind = kind;
 }
 
 /* With `closely` also its name, and its stack when the wait it ends is one that is sampled. */

@@ -84,14 +84,11 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 	return in_window(clock + offset->ns);
 }
 
-/* When the last tick was, or somewhat later; 0: it cannot be known. Reading the clock takes as long as all the rest of
+/* When the last tick was, or somewhat later, by an offset that is known. Reading the clock takes as long as all the rest of
  * what a waking needs, since it waits until what was loaded before is there. */
-static __always_inline u64 last_tick(void)
+static __always_inline u64 last_tick(const struct clock_offset *offset)
 {
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
-
-	return offset && offset->compared ? bpf_jiffies64() * config.tick_ns + offset->ticks : 0;
+	return bpf_jiffies64() * config.tick_ns + offset->ticks;
 }
 
 /* Whether the kernel tells how long threads wait on run queues. */
