@@ -141,19 +141,21 @@ static __always_inline void came_unseen(struct thread *t, struct task_struct *ta
 }
 
 /* The thread comes but was not seen to leave. `ran`: its time on the processor before. */
-static __always_inline void left_unseen(struct thread *t, struct task_struct *task, u64 ran, u64 now)
+static __always_inline void left_unseen(struct thread *t, struct task_struct *task, u64 ran, u64 clock, u64 now)
 {
 	u64 left = ran < now - t->since ? t->since + ran : now;
+	bool slept = clock && queues_are_known() ?
+			     run_delay_at(task, clock) - t->delay_seen + TAIL_MAX_NS < now - left :
+			     t->wake > left;
 
 	send_noted(t, task->pid, task->tgid, SCRATCH_SWITCH);
 	count(COUNTER_NOT_SEEN, 1);
 	begin_sums(t);
 	t->running += left - t->since;
 	t->since = left;
-	/* Where the kernel accounts for its run queues, that tells how much of it the thread was blocked. */
-	t->state = queues_are_known() || t->wake > left ? STATE_BLOCKED : STATE_RUNNABLE;
+	t->state = slept ? STATE_BLOCKED : STATE_RUNNABLE;
 	t->wait++;
-	t->involuntary += t->state == STATE_RUNNABLE;
+	t->involuntary += !slept;
 	end_sums(t);
 }
 
@@ -293,7 +295,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	if (unlikely(now < t->since))
 		now = t->since;
 	if (unlikely(t->state == STATE_RUNNING))
-		left_unseen(t, next, next->se.sum_exec_runtime - t->exec_seen, now);
+		left_unseen(t, next, next->se.sum_exec_runtime - t->exec_seen, clock, now);
 	if (unlikely(window_ahead(now)))
 		t->exec_unknown = 1;
 	since = t->since;
@@ -376,7 +378,6 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	struct wake_slot *slot;
 	struct thread *t;
 	struct waking w;
-	bool closely;
 	u64 now;
 
 	if (!has_storage(p))
@@ -391,9 +392,8 @@ int BPF_PROG(on_waking, struct task_struct *p)
 	now = window_now();
 	if (!t || window_over(now))
 		return 0;
-	closely = deserves_a_look(t, now);
-	if (unlikely(closely || w.own))
-		note_waker(ctx, t, &w, p, now, closely);
+	if (deserves_a_look(t, now))
+		note_waker(ctx, t, &w, p, now);
 	else
 		note_in_passing(t, &w);
 	t->wake = now;

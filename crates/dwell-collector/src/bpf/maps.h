@@ -51,7 +51,7 @@ _Static_assert(sizeof(struct ended) == 64, "a cache line");
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by a waker that takes the long way, under pi_lock; others only read. `version` is odd while the sums change.
- * What every switch and waking touches comes first: two cache lines (the kernel puts 8 bytes of its own
+ * What every switch touches comes first: two cache lines (the kernel puts 8 bytes of its own
  * into the first), and one for the site. */
 struct thread {
 	u64 since, wake, next_cut;

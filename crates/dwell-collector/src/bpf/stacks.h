@@ -356,6 +356,18 @@ static __always_inline bool awaits_socket(i32 nr)
 	return false;
 }
 
+/* The kind of a waker that was noted in passing, in the midst of sending: a look at the stack would have cost too much, so it
+ * is judged by what both do. */
+#define WAKER_SENDS 15
+
+/* What kind of waker ended the thread's wait, of which `noted` is known. */
+static __always_inline u32 kind_of_waker(const struct thread *t, u8 noted)
+{
+	if (noted != WAKER_SENDS)
+		return noted;
+	return awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr) ? WAKER_TASK : WAKER_IRQ;
+}
+
 /* Where it was noted who ended a wait. */
 enum noted { NOT_NOTED, NOTED_WITH_THREAD, NOTED_IN_SLOT };
 
@@ -363,17 +375,13 @@ enum noted { NOT_NOTED, NOTED_WITH_THREAD, NOTED_IN_SLOT };
 static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, struct task_struct *task)
 {
 	struct wake_slot *slot = wake_slot_of(task);
-	u32 kind;
 
 	if (!slot)
 		return 0;
 	e->waker = slot->waker;
 	e->waker_tid = slot->waker_tid;
 	e->waker_place = 0;
-	kind = slot->waker_kind;
-	if (kind == WAKER_SENDS)
-		kind = awaits_socket(t->sites[t->current & (SITE_SLOTS - 1)].nr) ? WAKER_TASK : WAKER_IRQ;
-	return kind << 8;
+	return kind_of_waker(t, slot->waker_kind) << 8;
 }
 
 /* Notes that the wait of `task` is over, to be sent by one of the next two. */
@@ -390,7 +398,7 @@ static __always_inline void note_end(struct thread *t, struct task_struct *task,
 	if (noted == NOTED_IN_SLOT) {
 		told |= end_by_slot(e, t, task);
 	} else if (noted == NOTED_WITH_THREAD) {
-		told |= (u32)t->waker_kind << 8;
+		told |= kind_of_waker(t, t->waker_kind) << 8;
 		e->waker = t->waker;
 		e->waker_tid = t->waker_tid;
 		e->waker_place = t->cut_wait == t->wait ? t->waker_place : 0;
@@ -597,18 +605,23 @@ static __always_inline bool deserves_a_look(const struct thread *t, u64 now)
 					     (t->marks & WAIT_FIRST));
 }
 
+static __always_inline u8 kind_in_passing(const struct waking *w)
+{
+	return w->own && sends(call_of(w->regs)) ? WAKER_SENDS : w->irq ? WAKER_IRQ : WAKER_TASK;
+}
+
 static __always_inline void note_in_passing(struct thread *t, const struct waking *w)
 {
 	t->waker = (u64)w->task;
 	t->waker_tid = w->task->pid;
-	t->waker_kind = w->irq ? WAKER_IRQ : WAKER_TASK;
+	t->waker_kind = kind_in_passing(w);
 	t->waker_named = false;
 }
 
 /* Writes only what has changed: most threads are woken by the same one again and again. */
 static __always_inline void note_in_slot(struct wake_slot *slot, const struct waking *w)
 {
-	u8 kind = w->own && sends(call_of(w->regs)) ? WAKER_SENDS : w->irq ? WAKER_IRQ : WAKER_TASK;
+	u8 kind = kind_in_passing(w);
 
 	if (slot->waker == (u64)w->task && slot->waker_tid == (u32)w->task->pid && slot->waker_kind == kind)
 		return;
@@ -617,13 +630,11 @@ static __always_inline void note_in_slot(struct wake_slot *slot, const struct wa
 	slot->waker_kind = kind;
 }
 
-/* With `closely` also its name, and its stack when the wait it ends is one that is sampled. */
-static __always_inline void note_waker(void *ctx, struct thread *t, struct waking *w, struct task_struct *wakee, u64 now,
-				       bool closely)
+/* Also its name, and its stack when the wait it ends is one that is sampled. */
+static __always_inline void note_waker(void *ctx, struct thread *t, struct waking *w, struct task_struct *wakee, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 	struct task_struct *task = w->task;
-	i32 nr = call_of(w->regs);
 	u64 place = 0;
 	bool sampled, passed = false;
 	struct thread *waker = NULL;
@@ -631,26 +642,24 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct wakin
 	struct StackRecord *r;
 	u32 n = 0;
 
-	sampled = closely && t->state == STATE_BLOCKED && t->cut_wait != t->wait &&
+	sampled = t->cut_wait != t->wait &&
 		  (now >= t->next_cut || (t->marks & WAIT_FIRST)) && !(w->irq && !w->own && is_sleep(site->nr));
-	if (unlikely(sampled) && (!w->irq || w->own))
+	if (sampled && (!w->irq || w->own))
 		waker = thread_of(task);
 	if (waker) {
 		place = waking_place(w->regs, site);
 		passed = passes_over(waker, place, t);
 	}
-	if (unlikely(!passed && (sampled || (closely && w->own))))
+	if (!passed && (sampled || w->own))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
 		n = kernel_stack(ctx, s);
-	/* For a short wait a look at the stack would cost too much: it is judged by what both do. */
 	if (w->own)
-		w->irq = s ? !own_softirq(s, n) : !(sends(nr) && awaits_socket(site->nr));
+		w->irq = s ? !own_softirq(s, n) : kind_of_waker(t, kind_in_passing(w)) == WAKER_IRQ;
+	w->own = false;
 	note_in_passing(t, w);
-	if (closely) {
-		t->waker_named = true;
-		bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
-	}
+	t->waker_named = true;
+	bpf_probe_read_kernel(t->waker_comm, sizeof(t->waker_comm), task->comm);
 	if (passed) {
 		t->cut_wait = t->wait;
 		t->waker_place = w->irq ? 0 : place;

@@ -12,8 +12,7 @@ struct wake_slot {
 	u64 quiet_until; /* no wait that ends before is sampled, CLOCK_BOOTTIME in ns */
 	u64 waker; /* who ended the last sleep that ended so: its task_struct, to be read with care */
 	u32 waker_tid;
-	u8 waker_kind;
-#define WAKER_SENDS 15 /* it is in the midst of sending: its own doing if the thread awaits a socket, else an interrupt's */
+	u8 waker_kind; /* WAKER_*, as noted in passing */
 	u8 pad[3];
 };
 _Static_assert(sizeof(struct wake_slot) == 32, "never in two cache lines");
@@ -44,6 +43,7 @@ static __always_inline struct wake_slot *wake_slot_of(const struct task_struct *
 	return slot && slot->task == (u64)task ? slot : NULL;
 }
 
+/* Gives the thread a slot, unless another thread has the one at its address. */
 static __always_inline void claim_slot(const struct task_struct *task, u64 quiet_until)
 {
 	struct wake_slot *slot = wake_slot_at(task);
@@ -62,10 +62,8 @@ static __always_inline void give_slot(const struct task_struct *task)
 {
 	struct wake_slot *slot = wake_slot_of(task);
 
-	if (slot) {
-		slot->quiet_until = 0;
-		__sync_val_compare_and_swap(&slot->task, (u64)task, 0);
-	}
+	if (slot)
+		slot->task = 0;
 }
 
 /* Until when wakers of the thread need not look at it; 0: they shall. */
