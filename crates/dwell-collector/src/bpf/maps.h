@@ -122,7 +122,7 @@ struct {
 #define RAW_WORDS (RAW_BYTES / 8)
 struct scratch {
 	struct cached_row rows[ROW_CACHE]; /* rows never change */
-	u64 window[512]; /* a page of the stack */
+	u64 window[WINDOW_BYTES / 8]; /* a part of the stack */
 	u64 window_at; /* its address; 1: none */
 	u64 rule_high;
 	u64 leaf[RAW_REG_WORDS]; /* registers of the innermost frame, as in struct RawRegs */

@@ -9,6 +9,8 @@ struct process_maps {
 	struct Mapping m[MAX_MAPPINGS];
 };
 
+#define WINDOW_BYTES 1024ull /* of a stack, read at once */
+
 #define ROW_CACHE 512
 struct cached_row {
 	u64 key; /* table and address; 0: none */

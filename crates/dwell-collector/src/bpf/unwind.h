@@ -10,7 +10,6 @@
 #pragma once
 
 #define CELL_MASK ((1u << CHUNK_SHIFT) - 1)
-#define PAGE_MASK (~4095ull)
 #define MAX_BP_DISTANCE (8u << 20) /* the largest stack: what is further is no frame pointer */
 #define GO_ON 255
 #ifndef RETURN_ADDRESS /* reads the return address that lies at an address */
@@ -34,10 +33,11 @@ struct unwind {
 /* s->pcs holds kernel frames, then user frames. */
 _Static_assert(MAX_KERNEL_FRAMES + MAX_USER_FRAMES <= PCS_MASK + 1, "pcs hold both parts");
 
-/* A word of the stack, by way of a page: a probe read is nearly all fixed cost. Sets s->fault. */
+/* A word of the stack, by way of a part of its page: a probe read is nearly all fixed cost, and a whole page would push
+ * too much out of the caches. Sets s->fault. */
 __attribute__((noinline)) u64 read_word(struct scratch *s, u64 addr)
 {
-	u64 page = addr & PAGE_MASK, value = 0;
+	u64 part = addr & ~(WINDOW_BYTES - 1), value = 0;
 
 	if (!s)
 		return 0;
@@ -46,15 +46,15 @@ __attribute__((noinline)) u64 read_word(struct scratch *s, u64 addr)
 			s->fault = 1;
 		return value;
 	}
-	if (page != s->window_at) {
+	if (part != s->window_at) {
 		s->window_at = 1;
-		if (read_user(s->window, 4096, page)) {
+		if (read_user(s->window, WINDOW_BYTES, part)) {
 			s->fault = 1;
 			return 0;
 		}
-		s->window_at = page;
+		s->window_at = part;
 	}
-	return s->window[(addr >> 3) & 511];
+	return s->window[(addr & (WINDOW_BYTES - 1)) >> 3];
 }
 
 /* 1 when a < b (both below 2^63), else 0; without a branch, since the verifier walks every path
@@ -80,8 +80,10 @@ __attribute__((noinline)) u32 find_mapping(struct process_maps *maps, u64 pc)
 	n = maps->n;
 #pragma unroll
 	for (u32 step = MAX_MAPPINGS / 2; step; step >>= 1) {
-		u32 t = (lo + step) & (MAX_MAPPINGS - 1);
-		lo = (lo + step * (below(t, n) & (below(pc, maps->m[t].start) ^ 1))) & (MAX_MAPPINGS - 1);
+		u32 t = (lo + step) & (MAX_MAPPINGS - 1), is_one = below(t, n);
+		/* What lies behind the last one is not looked at: it would only push other things out of the caches. */
+		u64 start = maps->m[t & (0 - is_one)].start;
+		lo = (lo + step * (is_one & (below(pc, start) ^ 1))) & (MAX_MAPPINGS - 1);
 	}
 	return lo;
 }
@@ -91,9 +93,9 @@ __attribute__((noinline)) u32 find_mapping(struct process_maps *maps, u64 pc)
 /* A step of the search for the last of `len` rows that starts at or before `off`. */
 static __always_inline u32 search_step(const u64 *c, u32 base, u32 len, u32 off, u32 lo, u32 step)
 {
-	u32 k = lo + step;
+	u32 k = lo + step, is_one = below(k, len), at = base + (k & (0 - is_one));
 
-	return lo + step * (below(k, len) & (below(off, (u32)c[(base + k) & CELL_MASK]) ^ 1));
+	return lo + step * (is_one & (below(off, (u32)c[at & CELL_MASK]) ^ 1));
 }
 
 /* The row (struct Row, little endian) that holds at `off` bytes from the module's text_start. */
