@@ -1,4 +1,6 @@
 //! The few kernel functions whose presence in a stack means something.
+use libbpf_rs::btf::types::DataSec;
+use libbpf_rs::btf::{Btf, BtfType};
 use std::fs;
 use std::ops::Range;
 
@@ -41,12 +43,45 @@ pub struct KernelMarks {
     pub bh_enable: Range<u64>,
     /// The kernel's entry code: interrupts, exceptions, system calls; empty when unknown.
     pub entry: Range<u64>,
+    /// The kernel's unwind table.
+    pub orc: OrcTable,
+    /// What stands in place of return addresses in the kernel's stacks while functions' returns are traced.
+    pub return_hooks: [u64; 2],
+    /// From a processor's run queue to where it keeps the address of the registers that its interrupt came upon,
+    /// bytes; none when unknown.
+    pub queue_to_irq_regs: Option<u64>,
     /// The scheduler's functions, which the kernel leaves out of the stacks of threads that sleep; empty when unknown.
-    switching: Range<u64>,
+    pub switching: Range<u64>,
+}
+
+/// Where the kernel keeps what its own unwinder reads (ORC): two arrays of as many members. Empty when unknown.
+#[derive(Default)]
+pub struct OrcTable {
+    /// Where each row begins to hold, as the distance from its own four bytes.
+    pub ips: Range<u64>,
+    /// Address of the rows.
+    pub rows: u64,
+    /// The code that they are of.
+    pub text: Range<u64>,
+}
+
+impl OrcTable {
+    /// Rows that there are, if all that has to be known of them is.
+    pub fn len(&self) -> u64 {
+        let is_known = self.rows != 0 && !self.text.is_empty();
+        if is_known && !self.ips.is_empty() {
+            (self.ips.end - self.ips.start) / 4
+        } else {
+            0
+        }
+    }
 }
 
 /// The names the scheduler's tick had over the years.
 const TICKS: [&str; 2] = ["tick_nohz_handler", "tick_sched_timer"];
+
+/// Those of ftrace's function graph and of return probes.
+const RETURN_HOOKS: [&str; 2] = ["return_to_handler", "arch_rethook_trampoline"];
 
 fn mark_of(name: &str) -> Option<Mark> {
     match name {
@@ -68,10 +103,30 @@ fn mark_of(name: &str) -> Option<Mark> {
     }
 }
 
+/// The distance between two variables of which each processor has its own, bytes. It is the same for all of them, and
+/// known where the variables' addresses are not (without `CONFIG_KALLSYMS_ALL`).
+fn between_processor_variables(from: &str, to: &str) -> Option<u64> {
+    let btf = Btf::from_vmlinux().ok()?;
+    let section = btf
+        .type_by_kind::<DataSec>()
+        .find(|s| s.name().is_some_and(|n| n == ".data..percpu"))?;
+    let offset = |name: &str| {
+        let named = |ty| btf.type_by_id::<BtfType>(ty).and_then(|t| t.name());
+        let variable = section
+            .iter()
+            .find(|v| named(v.ty).is_some_and(|n| n == name))?;
+        Some(u64::from(variable.offset))
+    };
+    Some(offset(to)?.wrapping_sub(offset(from)?))
+}
+
 impl KernelMarks {
-    /// Reads `/proc/kallsyms` once.
+    /// Reads `/proc/kallsyms` and the kernel's BTF once.
     pub fn read() -> Self {
-        Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+        KernelMarks {
+            queue_to_irq_regs: between_processor_variables("runqueues", "__irq_regs"),
+            ..Self::parse(&fs::read_to_string("/proc/kallsyms").unwrap_or_default())
+        }
     }
 
     fn parse(symbols: &str) -> Self {
@@ -107,7 +162,15 @@ impl KernelMarks {
                 "__entry_text_end" => marks.entry.end = address.max(marks.entry.start),
                 "__sched_text_start" => marks.switching = address..address,
                 "__sched_text_end" => marks.switching.end = address.max(marks.switching.start),
+                "__start_orc_unwind_ip" => marks.orc.ips = address..address,
+                "__stop_orc_unwind_ip" => marks.orc.ips.end = address,
+                "__start_orc_unwind" => marks.orc.rows = address,
+                "_stext" => marks.orc.text = address..address,
+                "_etext" => marks.orc.text.end = address,
                 _ => {}
+            }
+            if let Some(hook) = RETURN_HOOKS.iter().position(|h| *h == name) {
+                marks.return_hooks[hook] = address;
             }
             if let Some(mark) = mark_of(name) {
                 open = Some((address, mark));
@@ -202,6 +265,16 @@ mod tests {
             marks.without_switching(&[0x9000, 0x9100, 0x6050, 0x6010, 0x7000, 0x6020, 0x8000]);
         assert_eq!(stack, [0x7000, 0x8000]);
         assert_eq!(marks.without_switching(&[0x7000, 0x8000]), [0x7000, 0x8000]);
+    }
+
+    #[test]
+    fn the_unwind_table_is_known_whole_or_not_at_all() {
+        let symbols = "1000 T _stext\n9000 T _etext\na000 R __start_orc_unwind_ip\na010 R __start_orc_unwind\na010 R __stop_orc_unwind_ip\n";
+        let orc = KernelMarks::parse(symbols).orc;
+        assert_eq!((orc.len(), orc.rows, orc.text), (4, 0xa010, 0x1000..0x9000));
+        let without_rows = symbols.replace("__start_orc_unwind\n", "x\n");
+        assert_eq!(KernelMarks::parse(&without_rows).orc.len(), 0);
+        assert_eq!(KernelMarks::parse("1000 T _stext\n").orc.len(), 0);
     }
 
     #[test]

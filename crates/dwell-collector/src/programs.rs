@@ -130,10 +130,7 @@ impl Programs {
     /// Says what is accounted, ns of CLOCK_BOOTTIME: threads that live at `start_ns` begin then, also
     /// those adopted before; nothing changes from `end_ns` on, so that a sweep reports them as of then.
     pub fn set_window(&self, start_ns: u64, end_ns: u64) -> Result<(), CollectError> {
-        let words = [start_ns, end_ns].map(u64::to_ne_bytes).concat();
-        self.map("data.window")?
-            .update(&0u32.to_ne_bytes(), &words, MapFlags::ANY)
-            .map_err(CollectError::map)
+        self.set_words("data.window", &[start_ns, end_ns])
     }
 
     /// Tells the programs where functions of the kernel are.
@@ -146,12 +143,28 @@ impl Programs {
             marks.entry.start,
             length(&marks.entry),
         ];
-        self.map("data.kernel_marks")?
-            .update(
-                &0u32.to_ne_bytes(),
-                &words.map(u64::to_ne_bytes).concat(),
-                MapFlags::ANY,
-            )
+        self.set_words("data.kernel_marks", &words)?;
+        let orc = &marks.orc;
+        let words = [
+            orc.ips.start,
+            orc.rows,
+            orc.len(),
+            orc.text.start,
+            length(&orc.text),
+            marks.switching.start,
+            length(&marks.switching),
+            marks.return_hooks[0],
+            marks.return_hooks[1],
+            marks.queue_to_irq_regs.unwrap_or(0),
+        ];
+        self.set_words("data.orc", &words)
+    }
+
+    /// Writes the one value of a map of words.
+    fn set_words(&self, map: &str, words: &[u64]) -> Result<(), CollectError> {
+        let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_ne_bytes()).collect();
+        self.map(map)?
+            .update(&0u32.to_ne_bytes(), &bytes, MapFlags::ANY)
             .map_err(CollectError::map)
     }
 

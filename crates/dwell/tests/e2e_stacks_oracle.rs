@@ -370,3 +370,107 @@ fn threads_that_wait_again_and_again() {
         check(&format!("{name} {}", args.join(" ")), &running, share);
     }
 }
+
+/// The kernel functions that a thread waits in, innermost first, as the kernel tells them.
+fn kernel_stack(pid: u32, tid: u32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/stack")).unwrap_or_default();
+    let function = |line: &str| {
+        let place = line.strip_prefix("[<0>] ")?;
+        Some(place.split('+').next()?.to_owned())
+    };
+    text.lines().filter_map(function).collect()
+}
+
+/// Looks that are taken at each thread's kernel stack, before it is recorded and after.
+const LOOKS: usize = 300;
+/// So often has a stack to be seen: one of a thread that runs meanwhile may be none.
+const SEEN_LEAST: usize = 5;
+
+/// Waits that are too short for their stacks to be taken before: they are walked at the wait's end, by the kernel's tables.
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_of_waits() {
+    let running = Running::start(Command::new(program("pingpong")).args(["switch", "60"]));
+    std::thread::sleep(Duration::from_millis(300));
+    let pid = running.pid();
+    let threads: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .expect("its threads")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    let mut seen: HashMap<Vec<String>, usize> = HashMap::new();
+    let mut look = || {
+        for _ in 0..LOOKS {
+            for tid in &threads {
+                *seen.entry(kernel_stack(pid, *tid)).or_default() += 1;
+            }
+        }
+    };
+    look();
+    let recorded = attach(&[pid], 2.0);
+    look();
+    seen.retain(|stack, times| !stack.is_empty() && *times >= SEEN_LEAST);
+
+    let index = Index::of(&recorded.tables);
+    let blocked = recorded
+        .tables
+        .samples
+        .iter()
+        .filter(|s| s.state == "blocked");
+    let (mut compared, mut wrong) = (0, 0);
+    for sample in blocked {
+        let frames = index.stack(sample.stack).frames.iter().rev();
+        let mine: Vec<String> = frames
+            .filter(|&&f| index.frame(f).kind == "kernel")
+            .map(|&f| index.name(f))
+            .collect();
+        compared += 1;
+        if !seen.contains_key(&mine) {
+            wrong += 1;
+            eprintln!("    not seen: {mine:?}");
+        }
+    }
+    println!("{wrong} of {compared} kernel stacks were not seen; seen: {seen:?}");
+    assert!(compared >= 50, "too few samples: {compared}");
+    assert!(wrong * 50 <= compared, "{wrong} of {compared}");
+}
+
+/// A program that is nearly always in the kernel: its stacks begin where the clock came upon it, and reach the entry.
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_of_running_threads() {
+    let running =
+        Running::start(Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1M"]));
+    std::thread::sleep(Duration::from_millis(300));
+    let recorded = attach(&[running.pid()], 2.0);
+    let index = Index::of(&recorded.tables);
+    let (mut in_kernel, mut complete) = (0, 0);
+    for sample in recorded
+        .tables
+        .samples
+        .iter()
+        .filter(|s| s.state == "running")
+    {
+        let frames = &index.stack(sample.stack).frames;
+        let kernel: Vec<u32> = frames
+            .iter()
+            .copied()
+            .filter(|&f| index.frame(f).kind == "kernel")
+            .collect();
+        let [outermost, .., innermost] = kernel[..] else {
+            continue;
+        };
+        in_kernel += 1;
+        let (from, to) = (index.name(outermost), index.name(innermost));
+        if from == "entry_SYSCALL_64_after_hwframe" && !to.contains("hrtimer") {
+            complete += 1;
+        } else {
+            eprintln!(
+                "    {:?}",
+                kernel.iter().map(|&f| index.name(f)).collect::<Vec<_>>()
+            );
+        }
+    }
+    println!("{complete} of {in_kernel} stacks in the kernel are complete");
+    assert!(in_kernel >= 50, "too few samples: {in_kernel}");
+    assert!(complete * 50 >= in_kernel * 49, "{complete} of {in_kernel}");
+}

@@ -110,8 +110,12 @@ struct bpf_local_storage;
 struct thread_info {
 	u32 cpu;
 };
+struct thread_struct {
+	unsigned long sp;
+};
 struct task_struct {
 	struct thread_info thread_info;
+	struct thread_struct thread;
 	unsigned int __state;
 	struct sched_entity se;
 	struct sched_info sched_info;

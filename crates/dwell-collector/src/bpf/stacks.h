@@ -7,6 +7,8 @@
 #define SCRATCH_SWITCH 1 /* switches and wakings: likewise */
 #define SCRATCH_TASK 2 /* and 3: a thread's own context, which can be preempted */
 
+#include "kernel_unwind.h"
+
 /* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
 static __always_inline bool has_storage(struct task_struct *task)
 {
@@ -184,6 +186,26 @@ static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
 	return n > 0 ? (u32)n / 8 & 127 : 0;
 }
 
+/* Of the thread that the clock came upon. */
+static __always_inline u32 interrupted_stack(void *ctx, struct scratch *s, struct task_struct *task)
+{
+	u32 n = walk_interrupted(s, task);
+
+	return n ? n : kernel_stack(ctx, s);
+}
+
+/* Of a thread that is off the processor. */
+static __always_inline u32 sleeping_stack(struct scratch *s, struct task_struct *task)
+{
+	u32 walked = walk_sleeping(s, task);
+	long n;
+
+	if (walked)
+		return walked;
+	n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
+	return n > 0 ? (u32)n / 8 & 127 : 0;
+}
+
 static __always_inline void emit_running(void *ctx, struct task_struct *task, bool in_kernel)
 {
 	struct scratch *s = take_scratch(SCRATCH_IRQ);
@@ -193,7 +215,7 @@ static __always_inline void emit_running(void *ctx, struct task_struct *task, bo
 		return;
 	r = begin_stack(s, RECORD_RUNNING, task);
 	if (in_kernel)
-		r->n_kernel = kernel_stack(ctx, s);
+		r->n_kernel = interrupted_stack(ctx, s, task);
 	user_stack(s, r, task, r->n_kernel);
 	send_stack(s, r);
 	give_scratch(s);
@@ -488,7 +510,6 @@ static __always_inline void send_with_stack(struct thread *t, struct task_struct
 	struct scratch *s = take_scratch(SCRATCH_SWITCH);
 	u32 told = t->told;
 	struct WaitRecord *r;
-	long n;
 
 	t->told = 0;
 	if (!s)
@@ -497,8 +518,7 @@ static __always_inline void send_with_stack(struct thread *t, struct task_struct
 	fill_wait(r, t, told);
 	r->tid = task->pid;
 	r->tgid = task->tgid;
-	n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
-	r->n_kernel = n > 0 ? (u32)n / 8 & 127 : 0;
+	r->n_kernel = sleeping_stack(s, task);
 	if (owe_stack(t, task))
 		r->flags |= WAIT_STACK_FOLLOWS;
 	send(RECORD_WAIT, r, (sizeof(*r) + 8ull * r->n_kernel) & 0xfff);
