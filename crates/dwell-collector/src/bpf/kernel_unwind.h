@@ -3,7 +3,8 @@
  *
  * The kernel's helpers search the table for each frame of each stack, and walk through the interrupt that our program runs in:
  * 5 to 11 us a stack, which the thread loses, and whoever waits for it. Here a row that was found is kept, and a walk begins
- * where the interrupt came upon the thread. What is not as usual (code of a module, a stack of another kind) is left to them. */
+ * where the interrupt came upon the thread. What is not as usual (code of a module, a stack of another kind) is left to the
+ * helpers. */
 #pragma once
 #include "unwind.h"
 

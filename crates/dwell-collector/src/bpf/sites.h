@@ -176,7 +176,33 @@ static __always_inline bool is_there(const struct site *s, const struct place *p
 	       s->operation == p->operation;
 }
 
-/* A place that its slot is not of, or not for this file. */
+/* Each place can have one of two slots. */
+static __always_inline u32 first_slot(const struct place *p)
+{
+	return (p->hash >> 56) & (SITE_SLOTS - 1);
+}
+
+static __always_inline u32 other_slot(u32 slot)
+{
+	return slot ^ 1;
+}
+
+/* The slot to give to a place: its own, a free one, one that was not used of late, else the less used one. */
+static __always_inline u32 choose_slot(struct thread *t, const struct place *p)
+{
+	u32 one = first_slot(p), two = other_slot(one);
+	struct site *a = &t->sites[one], *b = &t->sites[two];
+
+	if (is_there(a, p) || !a->install)
+		return one;
+	if (is_there(b, p) || !b->install)
+		return two;
+	if (a->dirty != b->dirty)
+		return a->dirty ? two : one;
+	return a->count < b->count ? one : two;
+}
+
+/* A place that neither slot is of, or not for this file. */
 __noinline int install_site(struct thread *t, const struct place *p, u64 now)
 {
 	u64 bit, *seen;
@@ -186,7 +212,8 @@ __noinline int install_site(struct thread *t, const struct place *p, u64 now)
 
 	if (!t || !p)
 		return 0;
-	slot = (p->hash >> 56) & (SITE_SLOTS - 1);
+	slot = choose_slot(t, p) & (SITE_SLOTS - 1);
+	t->current = slot;
 	s = &t->sites[slot];
 	kind = p->sleeps && waits_on_fd(p->nr) ? fd_kind(p->files, p->arg0) : FD_NONE;
 	if (is_there(s, p) && !p->operation && kind == s->fd_kind) {
@@ -222,13 +249,24 @@ __noinline int install_site(struct thread *t, const struct place *p, u64 now)
 	return 0;
 }
 
+/* Whether the slot is the place's, for that file; then the thread waits there. */
+static __always_inline bool is_here(struct thread *t, u32 slot, const struct place *p)
+{
+	struct site *s;
+
+	/* Read back, so that the verifier does not follow every way to compute it. */
+	*(volatile u8 *)&t->current = slot;
+	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];
+	return is_there(s, p) && (s->arg0 == p->arg0 || (!p->operation && !waits_on_fd(p->nr)));
+}
+
 /* Finds or installs the site the thread goes to wait at. */
 static __always_inline void enter_site(struct thread *t, struct task_struct *task, bool current, bool sleeps,
 				       u32 state, u64 now)
 {
 	struct place p = { .tid = task->pid, .nr = -1, .sleeps = sleeps };
 	struct pt_regs *regs;
-	struct site *s;
+	u32 slot;
 
 	if (!sleeps)
 		p.flags |= SITE_PREEMPTED;
@@ -264,10 +302,8 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 	if (p.operation)
 		p.hash ^= (p.arg0 << 8) ^ (u64)p.operation << 44;
 	p.hash *= HASH;
-	/* Read back, so that the verifier does not follow every way to compute it. */
-	*(volatile u8 *)&t->current = (p.hash >> 56) & (SITE_SLOTS - 1);
-	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];
-	if (is_there(s, &p) && (s->arg0 == p.arg0 || (!p.operation && !waits_on_fd(p.nr))))
+	slot = first_slot(&p);
+	if (is_here(t, slot, &p) || is_here(t, other_slot(slot), &p))
 		return;
 	p.files = (u64)BPF_CORE_READ(task, files);
 	install_site(t, &p, now);
