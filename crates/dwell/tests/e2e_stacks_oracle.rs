@@ -381,6 +381,15 @@ fn kernel_stack(pid: u32, tid: u32) -> Vec<String> {
     text.lines().filter_map(function).collect()
 }
 
+/// The same of a recorded stack.
+fn recorded_kernel_stack(index: &Index, stack: u32) -> Vec<String> {
+    let frames = index.stack(stack).frames.iter().rev();
+    frames
+        .filter(|&&f| index.frame(f).kind == "kernel")
+        .map(|&f| index.name(f))
+        .collect()
+}
+
 /// Looks that are taken at each thread's kernel stack, before it is recorded and after.
 const LOOKS: usize = 300;
 /// So often has a stack to be seen: one of a thread that runs meanwhile may be none.
@@ -418,11 +427,7 @@ fn kernel_stacks_of_waits() {
         .filter(|s| s.state == "blocked");
     let (mut compared, mut wrong) = (0, 0);
     for sample in blocked {
-        let frames = index.stack(sample.stack).frames.iter().rev();
-        let mine: Vec<String> = frames
-            .filter(|&&f| index.frame(f).kind == "kernel")
-            .map(|&f| index.name(f))
-            .collect();
+        let mine = recorded_kernel_stack(&index, sample.stack);
         compared += 1;
         if !seen.contains_key(&mine) {
             wrong += 1;
@@ -450,24 +455,15 @@ fn kernel_stacks_of_running_threads() {
         .iter()
         .filter(|s| s.state == "running")
     {
-        let frames = &index.stack(sample.stack).frames;
-        let kernel: Vec<u32> = frames
-            .iter()
-            .copied()
-            .filter(|&f| index.frame(f).kind == "kernel")
-            .collect();
-        let [outermost, .., innermost] = kernel[..] else {
+        let kernel = recorded_kernel_stack(&index, sample.stack);
+        let [innermost, .., outermost] = &kernel[..] else {
             continue;
         };
         in_kernel += 1;
-        let (from, to) = (index.name(outermost), index.name(innermost));
-        if from == "entry_SYSCALL_64_after_hwframe" && !to.contains("hrtimer") {
+        if outermost == "entry_SYSCALL_64_after_hwframe" && !innermost.contains("hrtimer") {
             complete += 1;
         } else {
-            eprintln!(
-                "    {:?}",
-                kernel.iter().map(|&f| index.name(f)).collect::<Vec<_>>()
-            );
+            eprintln!("    {kernel:?}");
         }
     }
     println!("{complete} of {in_kernel} stacks in the kernel are complete");

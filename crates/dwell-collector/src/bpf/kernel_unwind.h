@@ -43,13 +43,13 @@ enum { ORC_END_OF_STACK = 1, ORC_CALL, ORC_REGS };
 #define REGS_IP 16
 #define REGS_SP 19
 
+#define ORC_LEN_MAX (1u << 21) /* what the search reaches; large kernels have half of it */
+
 static __always_inline bool orc_is_known(void)
 {
-	return orc.len && bpf_core_field_exists(struct orc_entry, signal) && !bpf_core_field_exists(struct orc_entry, end) &&
+	return orc.len - 1 < ORC_LEN_MAX && bpf_core_field_exists(struct orc_entry, signal) && !bpf_core_field_exists(struct orc_entry, end) &&
 	       bpf_core_type_size(struct orc_entry) == ORC_ROW_BYTES;
 }
-
-#define ORC_LEN_MAX (1u << 21)
 
 /* The row that holds at an address of the kernel's text. */
 __attribute__((noinline)) u64 find_orc(u64 pc)
