@@ -7,6 +7,7 @@ use dwell_agent::locks::layout::{
     lock_of, seal_of, what,
 };
 use rustc_hash::FxHashSet;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::mem::{offset_of, size_of};
 
@@ -24,15 +25,32 @@ pub struct Drained {
     pub until_ns: u64,
 }
 
+/// An event, or a note, as the agent wrote it. Most differ in their time, so that alone is hashed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Told(Words);
+
+impl Told {
+    /// When, in ticks.
+    fn time(&self) -> u64 {
+        self.0[0]
+    }
+}
+
+impl Hash for Told {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.time().hash(hasher);
+    }
+}
+
 /// What was read of the states of a process so far.
 pub(crate) struct Reader {
     sources: Vec<Source>,
     clock: Clock,
     /// What has been read but may be followed by something older, with its time in ticks.
-    kept: Vec<Words>,
+    kept: Vec<Told>,
     /// What has been read and is still noted: it comes once more, as a note or, where it was handed over before it was
     /// written, as an event.
-    known: FxHashSet<Words>,
+    known: FxHashSet<Told>,
     /// When it was read last, in ticks.
     read: u64,
 }
@@ -87,42 +105,43 @@ impl Reader {
             let _ = self.sources[state].drain(read, &mut new, &mut drained);
         }
         let all = new.len();
-        new.retain(|words| !self.known.contains(words));
+        new.retain(|told| !self.known.contains(told));
         let again = (all - new.len()) as u64;
         self.kept.append(&mut new);
-        self.known.retain(|words| notes.contains(words));
-        let noted = self.kept.iter().filter(|words| notes.contains(*words));
+        self.known.retain(|told| notes.contains(told));
+        let noted = self.kept.iter().filter(|told| notes.contains(*told));
         self.known.extend(noted);
-        let early = self.hurry(notes.into_iter().filter(|w| w[0] <= until));
+        let early = self.hurry(notes.into_iter().filter(|told| told.time() <= until));
         drained.written = (drained.written + early).saturating_sub(again);
         drained
     }
 
     /// Takes in what is noted only, as it is time to hand it over; returns how many.
-    fn hurry(&mut self, noted: impl Iterator<Item = Words>) -> u64 {
+    fn hurry(&mut self, noted: impl Iterator<Item = Told>) -> u64 {
         let before = self.kept.len();
-        for words in noted {
-            if self.known.insert(words) {
-                self.kept.push(words);
+        for told in noted {
+            if self.known.insert(told) {
+                self.kept.push(told);
             }
         }
         (self.kept.len() - before) as u64
     }
 
     fn hand_over(&mut self, until: u64, mut drained: Drained) -> Drained {
-        self.kept.sort_by_key(|words| words[0]);
-        let ready = self.kept.partition_point(|words| words[0] <= until);
+        self.kept.sort_by_key(Told::time);
+        let ready = self.kept.partition_point(|told| told.time() <= until);
+        drained.events.reserve(ready);
         let ready = self.kept.drain(..ready);
-        drained.events = ready
-            .filter_map(|words| event(&self.clock, words))
-            .collect();
+        drained
+            .events
+            .extend(ready.filter_map(|told| event(&self.clock, told)));
         drained.until_ns = self.clock.ns(until);
         drained
     }
 }
 
 /// How the mutexes were acquired that threads hold after a wait, and how the waits began that threads are in.
-fn noted(read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<Words>> {
+fn noted(read: impl Fn(usize, &mut [u8]) -> io::Result<()>) -> io::Result<Vec<Told>> {
     const BLOCK: usize = HELD * size_of::<Slot>();
     let mut taken = [0; BLOCKS * 8];
     read(offset_of!(Totals, taken), &mut taken)?;
@@ -155,7 +174,7 @@ impl Source {
     fn drain(
         &mut self,
         read: impl Fn(usize, &mut [u8]) -> io::Result<()>,
-        events: &mut Vec<Words>,
+        events: &mut Vec<Told>,
         drained: &mut Drained,
     ) -> io::Result<()> {
         let mut begun = [0; 8];
@@ -166,13 +185,14 @@ impl Source {
         drained.written += begun.saturating_sub(self.next);
         drained.lost += oldest.saturating_sub(self.next);
         self.next = self.next.max(oldest);
+        events.reserve(begun.saturating_sub(self.next) as usize);
         let most = CHUNK.min(begun.saturating_sub(self.next)).max(1);
         let mut bytes = vec![0; most as usize * size_of::<Slot>()];
         for number in std::mem::take(&mut self.unfinished) {
             let slot = &mut bytes[..size_of::<Slot>()];
             read(place_of(number), slot)?;
             match whole(number, slot) {
-                Some(words) => events.push(words),
+                Some(told) => events.push(told),
                 None if number < oldest => drained.lost += 1,
                 None => self.unfinished.push(number),
             }
@@ -185,7 +205,7 @@ impl Source {
             let (slots, _) = slots.as_chunks::<{ size_of::<Slot>() }>();
             for slot in slots {
                 match whole(self.next, slot) {
-                    Some(words) => events.push(words),
+                    Some(told) => events.push(told),
                     None => self.unfinished.push(self.next),
                 }
                 self.next += 1;
@@ -200,18 +220,18 @@ fn place_of(number: u64) -> usize {
     offset_of!(Totals, events) + number as usize % EVENTS * size_of::<Slot>()
 }
 
-/// The words of an event that is this one and whole.
-fn whole(number: u64, slot: &[u8]) -> Option<Words> {
+/// The event of a place, if it is this one and whole.
+fn whole(number: u64, slot: &[u8]) -> Option<Told> {
     let (all, _) = slot.as_chunks();
     let [seal, words @ ..] = all else {
         return None;
     };
     let words: [[u8; 8]; EVENT_WORDS] = words.try_into().ok()?;
     let words = words.map(u64::from_le_bytes);
-    (seal_of(number, &words) == u64::from_le_bytes(*seal)).then_some(words)
+    (seal_of(number, &words) == u64::from_le_bytes(*seal)).then_some(Told(words))
 }
 
-fn event(clock: &Clock, [time, since, key, caller, threads]: Words) -> Option<Event> {
+fn event(clock: &Clock, Told([time, since, key, caller, threads]): Told) -> Option<Event> {
     let (address, kind) = lock_of(key);
     let (caller, what) = (caller & ((1 << KIND_SHIFT) - 1), caller >> KIND_SHIFT);
     Some(Event {

@@ -1,6 +1,8 @@
 //! What writing and reading a recording costs, in CPU time of one thread:
 //! `cargo bench -p dwell-recording`.
-use dwell_recording::rows::{SampleRow, SliceRow, StackRow, state};
+use dwell_recording::rows::{
+    LockBlockRow, SampleRow, SliceRow, StackRow, block_end, block_part, state,
+};
 use dwell_recording::{Buffered, Meta, Recording, Writer};
 use std::fs;
 use std::path::Path;
@@ -11,11 +13,13 @@ const SECONDS: u64 = 30;
 /// Slices and samples in one of them, as many as a busy machine gives.
 const SLICES: u64 = 20_000;
 const SAMPLES: u64 = 2_000;
+/// Holds of locks that others waited for, in a second of two threads that do nothing else.
+const HOLDS: u64 = 50_000;
 
 fn main() {
     println!("{SECONDS} segments each; medians of 5 runs");
     println!(
-        "{:10} {:>12} {:>14} {:>14} {:>10}",
+        "{:12} {:>12} {:>14} {:>14} {:>10}",
         "table", "rows/s", "write ns/row", "read ns/row", "bytes/row"
     );
     one_table("slices", |rng, second| {
@@ -27,6 +31,9 @@ fn main() {
         (0..SAMPLES)
             .map(|n| sample(rng, second, n))
             .collect::<Vec<_>>()
+    });
+    one_table("lock_blocks", |rng, second| {
+        (0..HOLDS).map(|n| hold(rng, second, n)).collect::<Vec<_>>()
     });
     one_table("stacks", |rng, second| {
         (0..500)
@@ -65,7 +72,7 @@ fn one_table<R: Buffered>(name: &str, rows_of: impl Fn(&mut fastrand::Rng, u64) 
         ]
     });
     let [rows, write, read, bytes] = medians(runs.collect());
-    println!("{name:10} {rows:12.0} {write:14.1} {read:14.1} {bytes:10.1}");
+    println!("{name:12} {rows:12.0} {write:14.1} {read:14.1} {bytes:10.1}");
 }
 
 /// All of it, as a recorder does: the share of one processor it takes.
@@ -112,6 +119,22 @@ fn slice(rng: &mut fastrand::Rng, second: u64, n: u64) -> SliceRow {
         waker_name: WAKERS[rng.usize(..WAKERS.len())].into(),
         waker_stack: n.is_multiple_of(10).then(|| rng.u32(..2000)),
         result: String::new(),
+    }
+}
+
+fn hold(rng: &mut fastrand::Rng, second: u64, n: u64) -> LockBlockRow {
+    let until_ns = second * 1_000_000_000 + n * 20_000 + rng.u64(..15_000);
+    LockBlockRow {
+        block: (n / 20) as u32,
+        part: block_part::HOLD.into(),
+        ns_tid: 4000 + rng.u32(..2),
+        start_ns: rng.bool().then(|| until_ns - rng.u64(..3000)),
+        end_ns: Some(until_ns),
+        end: block_end::RELEASED.into(),
+        frame: Some(53),
+        release_frame: Some(50),
+        blamed_ns: rng.u64(..30_000),
+        ..LockBlockRow::default()
     }
 }
 

@@ -1,5 +1,6 @@
 //! One column: how a field of a row becomes Parquet values and comes back.
 use crate::word::Word;
+use bytes::Bytes;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::ByteArray;
 use parquet::schema::types::{Type, TypePtr};
@@ -177,9 +178,9 @@ required!(
     |v: &bool| *v
 );
 
-/// A required column of text: field type, and the memory that a field owns elsewhere.
+/// A required column of text: field type, how a text is appended, and the memory that a field owns elsewhere.
 macro_rules! required_text {
-    ($field:ty, $heap_bytes:expr) => {
+    ($field:ty, $push:expr, $heap_bytes:expr) => {
         impl Field for $field {
             fn column(name: &str, _: Kind) -> TypePtr {
                 primitive(
@@ -191,7 +192,7 @@ macro_rules! required_text {
             }
             fn gather<'a>(fields: impl Iterator<Item = &'a Self>, out: &mut Values) {
                 for field in fields {
-                    push_text(field, &mut out.texts);
+                    $push(field, &mut out.texts);
                 }
             }
             fn scatter<'a>(
@@ -211,8 +212,12 @@ macro_rules! required_text {
     };
 }
 
-required_text!(String, String::capacity);
-required_text!(Word, Word::heap_bytes);
+required_text!(
+    String,
+    |text: &str, to| push_text(text, to),
+    String::capacity
+);
+required_text!(Word, push_word, Word::heap_bytes);
 
 impl Field for Option<String> {
     fn column(name: &str, _: Kind) -> TypePtr {
@@ -261,6 +266,14 @@ fn push_text(text: &str, texts: &mut Vec<ByteArray>) {
         .find(|other| other.data() == text.as_bytes())
         .cloned();
     texts.push(shared.unwrap_or_else(|| ByteArray::from(text)));
+}
+
+/// Appends a word. One that the format names is neither compared nor counted: its bytes are there for good.
+fn push_word(word: &Word, texts: &mut Vec<ByteArray>) {
+    match word.known() {
+        Some(text) => texts.push(Bytes::from_static(text.as_bytes()).into()),
+        None => push_text(word, texts),
+    }
 }
 
 impl Field for Vec<u32> {

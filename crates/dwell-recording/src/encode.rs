@@ -3,13 +3,15 @@ use crate::column::{Field, Kind, Values};
 use crate::decode::MAX_ROWS;
 use crate::error::RecordingError;
 use crate::table::Table;
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type as Physical};
-use parquet::data_type::{BoolType, ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::column::writer::{ColumnWriter, get_column_writer};
+use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
 };
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::types::{ColumnDescriptor, SchemaDescriptor, Type, TypePtr};
 use std::io::Write;
 use std::sync::Arc;
@@ -115,6 +117,10 @@ fn write_rows<R: Table>(
     Ok(())
 }
 
+/// Rows that are gathered at a time, each column of them in turn: so many that they stay in a processor's own cache meanwhile.
+const GATHERED_ROWS: usize = 1 << 11;
+
+/// All columns are written side by side, each into memory of its own, since the rows are gone through once.
 fn write_group<R: Table>(
     file: &mut SerializedFileWriter<impl Write + Send>,
     leaves: &SchemaDescriptor,
@@ -122,53 +128,64 @@ fn write_group<R: Table>(
     rows: &[R],
     values: &mut Values,
 ) -> ParquetResult<()> {
-    let mut group = file.next_row_group()?;
-    let mut leaf = leaves.columns().iter();
-    let mut write = |values: &Values| {
-        let (Some(leaf), Some(mut column)) = (leaf.next(), group.next_column()?) else {
-            return Err(ParquetError::General(
-                "more columns than the schema has".into(),
-            ));
-        };
-        write_column(&mut column, leaf, values)?;
-        column.close()
+    let mut sinks: Vec<_> = leaves.columns().iter().map(|_| sink()).collect();
+    let writer = |(leaf, sink)| {
+        let pages = Box::new(SerializedPageWriter::new(sink));
+        get_column_writer(Arc::clone(leaf), Arc::clone(&format.properties), pages)
     };
-    R::gather(rows, values, &mut write)?;
-    if let Some(recording) = &format.recording {
-        values.clear();
-        values.texts.resize(rows.len(), recording.clone());
-        write(values)?;
+    let leaves = leaves.columns();
+    let mut columns: Vec<_> = leaves.iter().zip(&mut sinks).map(writer).collect();
+    for rows in rows.chunks(GATHERED_ROWS) {
+        let mut column = columns.iter_mut().zip(leaves);
+        let mut write = |values: &Values| match column.next() {
+            Some((column, leaf)) => write_column(column, leaf, values),
+            None => Err(ParquetError::General(
+                "more columns than the schema has".into(),
+            )),
+        };
+        R::gather(rows, values, &mut write)?;
+        if let Some(recording) = &format.recording {
+            values.clear();
+            values.texts.resize(rows.len(), recording.clone());
+            write(values)?;
+        }
+    }
+    let closed: ParquetResult<Vec<_>> = columns.into_iter().map(ColumnWriter::close).collect();
+    let mut group = file.next_row_group()?;
+    for (sink, closed) in sinks.into_iter().zip(closed?) {
+        group.append_column(&Bytes::from(sink.into_inner()?), closed)?;
     }
     group.close()?;
     Ok(())
 }
 
+fn sink() -> TrackedWrite<Vec<u8>> {
+    TrackedWrite::new(Vec::new())
+}
+
 fn write_column(
-    column: &mut SerializedColumnWriter<'_>,
+    column: &mut ColumnWriter<'_>,
     leaf: &ColumnDescriptor,
     values: &Values,
 ) -> ParquetResult<()> {
     let present = (leaf.max_def_level() > 0).then_some(values.present.as_slice());
     let repeat = (leaf.max_rep_level() > 0).then_some(values.repeat.as_slice());
-    match leaf.physical_type() {
-        Physical::INT32 => {
-            column
-                .typed::<Int32Type>()
-                .write_batch(&values.ints, present, repeat)?
+    match column {
+        ColumnWriter::Int32ColumnWriter(column) => {
+            column.write_batch(&values.ints, present, repeat)?
         }
-        Physical::INT64 => {
-            column
-                .typed::<Int64Type>()
-                .write_batch(&values.longs, present, repeat)?
+        ColumnWriter::Int64ColumnWriter(column) => {
+            column.write_batch(&values.longs, present, repeat)?
         }
-        Physical::BOOLEAN => {
-            column
-                .typed::<BoolType>()
-                .write_batch(&values.bools, present, repeat)?
+        ColumnWriter::BoolColumnWriter(column) => {
+            column.write_batch(&values.bools, present, repeat)?
         }
-        _ => column
-            .typed::<ByteArrayType>()
-            .write_batch(&values.texts, present, repeat)?,
+        ColumnWriter::ByteArrayColumnWriter(column) => {
+            column.write_batch(&values.texts, present, repeat)?
+        }
+        _ => {
+            return Err(ParquetError::General("a type that no column has".into()));
+        }
     };
     Ok(())
 }

@@ -42,6 +42,14 @@ impl Word {
         }
     }
 
+    /// The text, if the format names it.
+    pub(crate) fn known(&self) -> Option<&'static str> {
+        match &self.0 {
+            Repr::Known(position) => Some(KNOWN[usize::from(*position)]),
+            Repr::Other(_) => None,
+        }
+    }
+
     /// Memory that it owns elsewhere, bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         match &self.0 {

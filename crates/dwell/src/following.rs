@@ -1,7 +1,7 @@
 //! Contended operations of a process whose locks are counted → rows of `lock_blocks`.
 use dwell_collector::Recorder;
-use dwell_locks::blocks::{Block, Blocks, Finished, Hold, HoldEnd, Wait, WaitEnd};
-use dwell_locks::{Drained, Kind};
+use dwell_locks::Kind;
+use dwell_locks::blocks::{Block, Blocks, Event, Finished, Hold, HoldEnd, Wait, WaitEnd};
 use dwell_recording::Word;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -22,8 +22,20 @@ pub struct Following {
     told: FxHashSet<u32>,
     /// Those of them that are new, with their addresses.
     new: Vec<(u32, u64)>,
+    /// What the last row was of, and the numbers of that: most rows are of the same as the one before.
+    last: Option<(Of, InRow)>,
     /// Up to when events were taken in, ns of CLOCK_BOOTTIME.
     until_ns: u64,
+}
+
+/// A block, its lock, and the lock's kind.
+type Of = (u32, u64, Kind);
+
+/// The numbers that these have in the recording.
+#[derive(Clone, Copy)]
+struct InRow {
+    block: u32,
+    lock: u32,
 }
 
 /// What rows refer to.
@@ -52,6 +64,7 @@ impl Following {
             gone: FxHashSet::default(),
             told: FxHashSet::default(),
             new: Vec::new(),
+            last: None,
             until_ns: 0,
         }
     }
@@ -59,20 +72,23 @@ impl Following {
     /// Takes operations in; rows of what has come to its end.
     pub fn add(
         &mut self,
-        drained: &Drained,
+        events: &[Event],
         recorder: &mut Recorder,
         numbers: &mut Numbers<'_>,
     ) -> Vec<LockBlockRow> {
-        if drained.lost > 0 {
-            self.blocks.lost();
-        }
-        drained
-            .events
-            .iter()
-            .for_each(|event| self.blocks.add(event));
-        self.until_ns = self.until_ns.max(drained.until_ns);
+        events.iter().for_each(|event| self.blocks.add(event));
         let finished = self.blocks.take();
         self.rows(&finished, recorder, numbers)
+    }
+
+    /// Operations were lost since the last that were taken in.
+    pub fn lost(&mut self) {
+        self.blocks.lost();
+    }
+
+    /// All operations up to an instant have been taken in, ns of CLOCK_BOOTTIME.
+    pub fn is_known_until(&mut self, until_ns: u64) {
+        self.until_ns = self.until_ns.max(until_ns);
     }
 
     /// Looks after threads that seem to hold a lock for which others wait, or to wait themselves. Call it
@@ -112,7 +128,8 @@ impl Following {
         recorder: &mut Recorder,
         numbers: &mut Numbers<'_>,
     ) -> Vec<LockBlockRow> {
-        let mut rows = Vec::new();
+        let all = finished.holds.len() + finished.waits.len() + finished.blocks.len();
+        let mut rows = Vec::with_capacity(all);
         for hold in &finished.holds {
             let (of, returns) = (
                 (hold.block, hold.lock, hold.kind),
@@ -137,27 +154,33 @@ impl Following {
             let of = (block.block, block.lock, block.kind);
             rows.push(self.row(of, numbers, block_row(block)));
             self.numbers.remove(&block.block);
+            self.last = None;
         }
         rows
     }
 
-    fn row(
-        &mut self,
-        (block, lock, kind): (u32, u64, Kind),
-        numbers: &mut Numbers<'_>,
-        row: LockBlockRow,
-    ) -> LockBlockRow {
+    fn row(&mut self, of: Of, numbers: &mut Numbers<'_>, row: LockBlockRow) -> LockBlockRow {
+        let known = self.last.filter(|(last, _)| *last == of);
+        let numbers = known.map_or_else(|| self.number(of, numbers), |(_, numbers)| numbers);
+        self.last = Some((of, numbers));
+        LockBlockRow {
+            block: numbers.block,
+            process: self.process,
+            lock: numbers.lock,
+            ..row
+        }
+    }
+
+    fn number(&mut self, (block, lock, kind): Of, numbers: &mut Numbers<'_>) -> InRow {
         let number = self.numbers.entry(block);
         let number = number.or_insert_with(|| take_number(numbers.next_block));
         let of = (numbers.lock)(lock, kind);
         if self.told.insert(of) {
             self.new.push((of, lock));
         }
-        LockBlockRow {
+        InRow {
             block: *number,
-            process: self.process,
             lock: of,
-            ..row
         }
     }
 
