@@ -1,6 +1,7 @@
 //! Processes: who they are and what they have mapped.
 use crate::address_space::{self, AddressSpace, Mapped};
 use crate::error::CollectError;
+use crate::machine;
 use crate::mapped_file::open_mapped;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
@@ -29,7 +30,12 @@ pub struct Process {
     mappings_wanted: bool,
     /// When they were last read anew, ns.
     mappings_read_at: u64,
+    /// When the kernel side was last told of them, ns of CLOCK_BOOTTIME; 0: never.
+    published_at: u64,
 }
+
+/// How long what seems to be missing is not looked for again, ns.
+const NOT_BEFORE_NS: u64 = 1_000_000_000;
 
 /// All processes.
 #[derive(Default)]
@@ -144,6 +150,7 @@ impl Processes {
             space_dirty: false,
             mappings_wanted: false,
             mappings_read_at: 0,
+            published_at: 0,
         });
         id
     }
@@ -341,7 +348,6 @@ impl Processes {
         modules: &mut Modules,
         now: u64,
     ) -> Result<(), CollectError> {
-        const NOT_BEFORE_NS: u64 = 1_000_000_000;
         let wanted = |id: &u32| {
             let process = &self.processes[*id as usize];
             process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS
@@ -364,6 +370,13 @@ impl Processes {
         process.space_dirty = true;
     }
 
+    /// The kernel side knows less of what is mapped in a process than we do: a child has what was known of its parent when
+    /// it was forked.
+    pub fn not_in_kernel(&mut self, id: u32) {
+        let process = &mut self.processes[id as usize];
+        process.space_dirty |= machine::boottime_ns() >= process.published_at + NOT_BEFORE_NS;
+    }
+
     /// Tells the kernel side of address spaces that changed.
     pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
         for process in &mut self.processes {
@@ -371,6 +384,7 @@ impl Processes {
                 let (bytes, left_out) = process.space.to_kernel(modules);
                 self.mappings_left_out += left_out as u64;
                 maps.set_process(process.row.pid, &bytes)?;
+                process.published_at = machine::boottime_ns();
             }
         }
         Ok(())

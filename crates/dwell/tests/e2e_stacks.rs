@@ -330,7 +330,17 @@ fn attached_to_our_programs() {
 #[test]
 #[ignore = "needs root"]
 fn attached_stacks_are_walked_in_the_kernel() {
-    let recorded = complete_attached("tokio-mix", &["20"], 1.5);
+    few_are_copied(&complete_attached("tokio-mix", &["20"], 1.5));
+}
+
+/// Children that are forked before it is known what their parent has mapped, and then compute.
+#[test]
+#[ignore = "needs root"]
+fn stacks_of_early_children_are_walked_in_the_kernel() {
+    few_are_copied(&complete_program("pingpong", &["latency", "2"]));
+}
+
+fn few_are_copied(recorded: &Recorded) {
     let copied = recorded.tables.meta.recorder.copied_stacks;
     let samples = recorded.tables.samples.len();
     assert!(

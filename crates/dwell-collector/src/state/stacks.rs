@@ -102,6 +102,8 @@ impl State {
         }
         if walked.end == StackEnd::NoMapping {
             self.processes.mappings_wanted(process);
+        } else if matches!(end, StackEnd::NoMapping | StackEnd::NotReady) {
+            self.processes.not_in_kernel(process);
         }
         Some(UserPart {
             frames: self.walked_frames(process, &walked),
