@@ -32,6 +32,8 @@ pub struct Process {
     mappings_read_at: u64,
     /// When the kernel side was last told of them, ns of CLOCK_BOOTTIME; 0: never.
     published_at: u64,
+    /// How many did not fit its limit, at most.
+    mappings_left_out: usize,
 }
 
 /// How long what seems to be missing is not looked for again, ns.
@@ -45,8 +47,6 @@ pub struct Processes {
     new_mappings: Vec<MappingRow>,
     roots: Roots,
     window_start_ns: u64,
-    /// Mappings that did not fit the kernel side's limit.
-    pub mappings_left_out: u64,
 }
 
 /// The ids of all processes there are.
@@ -151,6 +151,7 @@ impl Processes {
             mappings_wanted: false,
             mappings_read_at: 0,
             published_at: 0,
+            mappings_left_out: 0,
         });
         id
     }
@@ -382,12 +383,20 @@ impl Processes {
         for process in &mut self.processes {
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
-                self.mappings_left_out += left_out as u64;
+                process.mappings_left_out = process.mappings_left_out.max(left_out);
                 maps.set_process(process.row.pid, &bytes)?;
                 process.published_at = machine::boottime_ns();
             }
         }
         Ok(())
+    }
+
+    /// Mappings that did not fit the kernel side's limit, each counted once, however often that is told.
+    pub fn mappings_left_out(&self) -> u64 {
+        self.processes
+            .iter()
+            .map(|p| p.mappings_left_out as u64)
+            .sum()
     }
 
     /// Rows of processes that changed since the last call.

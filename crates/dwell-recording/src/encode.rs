@@ -128,12 +128,13 @@ fn write_group<R: Table>(
     rows: &[R],
     values: &mut Values,
 ) -> ParquetResult<()> {
-    let mut sinks: Vec<_> = leaves.columns().iter().map(|_| sink()).collect();
+    let leaves = leaves.columns();
+    let sink = |_| TrackedWrite::new(Vec::new());
+    let mut sinks: Vec<_> = leaves.iter().map(sink).collect();
     let writer = |(leaf, sink)| {
         let pages = Box::new(SerializedPageWriter::new(sink));
         get_column_writer(Arc::clone(leaf), Arc::clone(&format.properties), pages)
     };
-    let leaves = leaves.columns();
     let mut columns: Vec<_> = leaves.iter().zip(&mut sinks).map(writer).collect();
     for rows in rows.chunks(GATHERED_ROWS) {
         let mut column = columns.iter_mut().zip(leaves);
@@ -157,10 +158,6 @@ fn write_group<R: Table>(
     }
     group.close()?;
     Ok(())
-}
-
-fn sink() -> TrackedWrite<Vec<u8>> {
-    TrackedWrite::new(Vec::new())
 }
 
 fn write_column(

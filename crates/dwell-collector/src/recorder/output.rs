@@ -85,7 +85,7 @@ impl Recorder {
     pub(super) fn fill_meta(&mut self) -> Result<(), CollectError> {
         let counters = self.programs.counters()?;
         let losses = self.state.losses;
-        let left_out = self.state.processes.mappings_left_out;
+        let left_out = self.state.processes.mappings_left_out();
         let meta = &mut self.meta;
         meta.recorder = RecorderCost {
             cpu_ns: machine::own_cpu_ns() - self.cpu_at_start,
