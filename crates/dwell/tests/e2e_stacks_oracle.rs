@@ -395,11 +395,10 @@ const LOOKS: usize = 300;
 /// So often has a stack to be seen: one of a thread that runs meanwhile may be none.
 const SEEN_LEAST: usize = 5;
 
-/// Waits that are too short for their stacks to be taken before: they are walked at the wait's end, by the kernel's tables.
-#[test]
-#[ignore = "needs root"]
-fn kernel_stacks_of_waits() {
-    let running = Running::start(Command::new(program("pingpong")).args(["switch", "60"]));
+/// Records a program whose threads wait again and again, and compares the kernel stacks of its waits with those that the
+/// kernel tells.
+fn check_kernel_stacks_of_waits(mode: &str) -> Recorded {
+    let running = Running::start(Command::new(program("pingpong")).args([mode, "60"]));
     std::thread::sleep(Duration::from_millis(300));
     let pid = running.pid();
     let threads: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/task"))
@@ -437,6 +436,40 @@ fn kernel_stacks_of_waits() {
     println!("{wrong} of {compared} kernel stacks were not seen; seen: {seen:?}");
     assert!(compared >= 50, "too few samples: {compared}");
     assert!(wrong * 50 <= compared, "{wrong} of {compared}");
+    recorded
+}
+
+/// Waits that are too short for their stacks to be taken before: they are walked at the wait's end, by the kernel's tables.
+/// Their wakers' are walked from our program on.
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_of_waits() {
+    let recorded = check_kernel_stacks_of_waits("switch");
+    let index = Index::of(&recorded.tables);
+    let (mut wakers, mut complete) = (0, 0);
+    for stack in recorded.tables.slices.iter().filter_map(|s| s.waker_stack) {
+        let kernel = recorded_kernel_stack(&index, stack);
+        wakers += 1;
+        if kernel
+            .last()
+            .is_some_and(|f| f == "entry_SYSCALL_64_after_hwframe")
+            && kernel.iter().any(|f| f == "ksys_write")
+        {
+            complete += 1;
+        } else {
+            eprintln!("    {kernel:?}");
+        }
+    }
+    println!("{complete} of {wakers} stacks of wakers are complete");
+    assert!(wakers >= 50, "too few wakers: {wakers}");
+    assert!(complete * 50 >= wakers * 49, "{complete} of {wakers}");
+}
+
+/// Waits of 200 us: nearly all stacks are taken before, and walked from our program on.
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_of_long_waits() {
+    check_kernel_stacks_of_waits("latency");
 }
 
 /// A program that is nearly always in the kernel: its stacks begin where the clock came upon it, and reach the entry.

@@ -236,3 +236,38 @@ static __always_inline u32 walk_interrupted(struct scratch *s, struct task_struc
 	w.bp = regs[REGS_BP];
 	return regs[REGS_CS] & 3 || w.sp - w.stack >= THREAD_SIZE ? 0 : walk_kernel(&w);
 }
+
+/* The frame pointer of the program that calls it. Compiled programs keep one, and r10 is that of this function: since Linux
+ * 6.13 it may point elsewhere (private stacks), but not where a function has as little on its stack as here. */
+__attribute__((noinline)) u64 own_frame(void)
+{
+	u64 frame = 0;
+	void *here;
+
+	asm volatile("%0 = r10" : "=r"(here));
+	bpf_probe_read_kernel(&frame, sizeof(frame), here);
+	return frame;
+}
+
+#define OWN_FRAMES_MAX 4 /* programs in one another, up to the kernel that called the first */
+
+/* The stack of the current thread, from the kernel's call of this program on. Not where that is on another stack. */
+static __always_inline u32 walk_own(struct scratch *s, struct task_struct *task)
+{
+	struct kernel_walk w = { .s = s, .stack = (u64)BPF_CORE_READ(task, stack), .returned = 1 };
+
+	if (!orc_is_known())
+		return 0;
+	s->fault = 0;
+	w.bp = own_frame();
+	for (int i = 0; i < OWN_FRAMES_MAX; i++) {
+		w.sp = w.bp + 16;
+		w.ip = stack_word(s, w.stack, w.bp + 8);
+		w.bp = stack_word(s, w.stack, w.bp);
+		if (s->fault)
+			return 0;
+		if (w.ip - orc.text_start < orc.text_len)
+			return walk_kernel(&w);
+	}
+	return 0;
+}

@@ -179,6 +179,7 @@ static __always_inline struct StackRecord *begin_stack(struct scratch *s, u32 ki
 	return r;
 }
 
+/* Of the current thread and what interrupts it, by the kernel's helper. */
 static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
 {
 	long n = bpf_get_stack(ctx, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
@@ -190,6 +191,14 @@ static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
 static __always_inline u32 interrupted_stack(void *ctx, struct scratch *s, struct task_struct *task)
 {
 	u32 n = walk_interrupted(s, task);
+
+	return n ? n : kernel_stack(ctx, s);
+}
+
+/* The same, faster where nothing interrupts the thread. */
+static __always_inline u32 own_stack(void *ctx, struct scratch *s, struct task_struct *task)
+{
+	u32 n = walk_own(s, task);
 
 	return n ? n : kernel_stack(ctx, s);
 }
@@ -246,7 +255,7 @@ static __always_inline void take_wait_stack(void *ctx, struct thread *t, struct 
 	r->peer = first;
 	r->sp = ((struct pt_regs *)bpf_task_pt_regs(task))->sp;
 	if (ctx)
-		r->n_kernel = kernel_stack(ctx, s);
+		r->n_kernel = own_stack(ctx, s, task);
 	user_stack(s, r, task, r->n_kernel);
 	send_stack(s, r);
 	give_scratch(s);
@@ -673,7 +682,7 @@ static __always_inline void note_waker(void *ctx, struct thread *t, struct wakin
 	if (!passed && (sampled || w->own))
 		s = take_scratch(SCRATCH_SWITCH);
 	if (s)
-		n = kernel_stack(ctx, s);
+		n = own_stack(ctx, s, task);
 	if (w->own)
 		w->irq = s ? !own_softirq(s, n) : kind_of_waker(t, kind_in_passing(w)) == WAKER_IRQ;
 	w->own = false;
