@@ -159,8 +159,10 @@ c_struct! {
         pub end: u8,
         /// For a waker: `WAKER_TASK` or `WAKER_IRQ` as far as the kernel side can tell.
         pub waker_kind: u8,
+        /// `RECORD_RUNNING`: the kernel pcs begin at what the clock's interrupt came upon (0: at the interrupt).
+        pub below_interrupt: u8,
         /// Zero.
-        pub pad: [u8; 6],
+        pub pad: [u8; 5],
         /// Name of the thread.
         pub comm: [u8; 16],
     }

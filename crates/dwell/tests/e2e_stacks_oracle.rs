@@ -3,7 +3,7 @@
 mod stacks_support;
 
 use dwell_recording::Tables;
-use dwell_recording::rows::MappingRow;
+use dwell_recording::rows::{MappingRow, SampleRow};
 use stacks_support::*;
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -472,34 +472,61 @@ fn kernel_stacks_of_long_waits() {
     check_kernel_stacks_of_waits("latency");
 }
 
-/// A program that is nearly always in the kernel: its stacks begin where the clock came upon it, and reach the entry.
-#[test]
-#[ignore = "needs root"]
-fn kernel_stacks_of_running_threads() {
-    let running =
-        Running::start(Command::new("dd").args(["if=/dev/zero", "of=/dev/null", "bs=1M"]));
+/// Records a program that is nearly always in the kernel: its stacks begin where the clock came upon it, and reach the entry.
+/// Returns how many of them had a certain function.
+fn check_kernel_stacks_of_running_threads(command: &mut Command, function: &str) -> usize {
+    let running = Running::start(command);
     std::thread::sleep(Duration::from_millis(300));
     let recorded = attach(&[running.pid()], 2.0);
     let index = Index::of(&recorded.tables);
-    let (mut in_kernel, mut complete) = (0, 0);
-    for sample in recorded
-        .tables
-        .samples
-        .iter()
-        .filter(|s| s.state == "running")
-    {
+    let (mut in_kernel, mut complete, mut with_function) = (0, 0, 0);
+    let running = |s: &&SampleRow| s.state == "running";
+    for sample in recorded.tables.samples.iter().filter(running) {
         let kernel = recorded_kernel_stack(&index, sample.stack);
         let [innermost, .., outermost] = &kernel[..] else {
             continue;
         };
         in_kernel += 1;
-        if outermost == "entry_SYSCALL_64_after_hwframe" && !innermost.contains("hrtimer") {
+        with_function += usize::from(kernel.iter().any(|f| f == function));
+        let is_entry =
+            outermost == "entry_SYSCALL_64_after_hwframe" || outermost.starts_with("asm_");
+        if is_entry && !innermost.contains("hrtimer") {
             complete += 1;
         } else {
             eprintln!("    {kernel:?}");
         }
     }
-    println!("{complete} of {in_kernel} stacks in the kernel are complete");
+    println!(
+        "{complete} of {in_kernel} stacks in the kernel are complete; {with_function} with {function}"
+    );
     assert!(in_kernel >= 50, "too few samples: {in_kernel}");
     assert!(complete * 50 >= in_kernel * 49, "{complete} of {in_kernel}");
+    with_function
+}
+
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_of_running_threads() {
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/zero", "of=/dev/null", "bs=1M"]);
+    assert!(check_kernel_stacks_of_running_threads(&mut dd, "ksys_read") >= 50);
+}
+
+/// Sends to itself: the kernel delivers on the way, on its stack for interrupts.
+const SENDER: &str = "
+import socket
+listener = socket.create_server(('127.0.0.1', 0))
+one = socket.create_connection(listener.getsockname())
+other = listener.accept()[0]
+while True:
+    one.send(b'x')
+    other.recv(1)
+";
+
+#[test]
+#[ignore = "needs root"]
+fn kernel_stacks_on_the_stack_of_interrupts() {
+    let mut sender = Command::new("python3");
+    sender.args(["-c", SENDER]);
+    assert!(check_kernel_stacks_of_running_threads(&mut sender, "handle_softirqs") >= 20);
 }

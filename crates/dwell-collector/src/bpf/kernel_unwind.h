@@ -100,17 +100,23 @@ __attribute__((noinline)) u64 cached_orc(u64 pc)
 	return row;
 }
 
+static __always_inline bool is_in(u64 stack, u64 at)
+{
+	return at - stack < THREAD_SIZE;
+}
+
 struct kernel_walk {
 	struct scratch *s;
 	u64 ip, sp, bp;
-	u64 stack; /* where the thread's kernel stack begins */
+	u64 stack; /* where the stack in use begins: the thread's, or what is to be walked of another, as interrupts have one */
+	u64 thread_stack; /* where the thread's kernel stack begins */
 	u64 skipped_start, skipped_len; /* no frame of this code is recorded */
 	u32 returned; /* 1: ip is a return address */
 	u32 n;
 	u32 complete;
 };
 
-/* A word of the thread's kernel stack, which begins at `stack`. Sets s->fault. */
+/* A word of the kernel stack that begins at `stack`. Sets s->fault. */
 __attribute__((noinline)) u64 stack_word(struct scratch *s, u64 stack, u64 at)
 {
 	u64 word = 0;
@@ -168,7 +174,9 @@ static __always_inline bool leave_frame(struct kernel_walk *w, struct scratch *s
 	default:
 		return false;
 	}
-	if (cfa <= w->sp)
+	if (ORC_SP_REG(row) == ORC_SP_INDIRECT && w->stack != w->thread_stack && is_in(w->thread_stack, cfa))
+		w->stack = w->thread_stack; /* back from the stack of interrupts */
+	else if (cfa <= w->sp)
 		return false;
 	if (ORC_BP_REG(row) != ORC_UNDEFINED)
 		w->bp = stack_word(s, w->stack, (ORC_BP_REG(row) == ORC_PREV_SP ? cfa : w->bp) + bp_offset);
@@ -213,16 +221,17 @@ static __always_inline u32 walk_sleeping(struct scratch *s, struct task_struct *
 
 	if (!orc_is_known())
 		return 0;
+	w.thread_stack = w.stack;
 	w.sp = (u64)frame + bpf_core_type_size(struct inactive_task_frame);
 	w.bp = BPF_CORE_READ(frame, bp);
 	w.ip = BPF_CORE_READ(frame, ret_addr);
 	return walk_kernel(&w);
 }
 
-/* The stack that an interrupt came upon, of the current thread. */
+/* The stack that an interrupt came upon: the current thread's, and that of other interrupts on top of it. */
 static __always_inline u32 walk_interrupted(struct scratch *s, struct task_struct *task)
 {
-	struct kernel_walk w = { .s = s, .stack = (u64)BPF_CORE_READ(task, stack) };
+	struct kernel_walk w = { .s = s, .thread_stack = (u64)BPF_CORE_READ(task, stack) };
 	u64 queue, at, *regs = s->window; /* no room on the stack */
 
 	if (!orc_is_known() || !orc.queue_to_irq_regs || !bpf_core_field_exists(task->se.cfs_rq->rq))
@@ -234,7 +243,8 @@ static __always_inline u32 walk_interrupted(struct scratch *s, struct task_struc
 	w.ip = regs[REGS_IP];
 	w.sp = regs[REGS_SP];
 	w.bp = regs[REGS_BP];
-	return regs[REGS_CS] & 3 || w.sp - w.stack >= THREAD_SIZE ? 0 : walk_kernel(&w);
+	w.stack = is_in(w.thread_stack, w.sp) ? w.thread_stack : w.sp;
+	return regs[REGS_CS] & 3 ? 0 : walk_kernel(&w);
 }
 
 /* The frame pointer of the program that calls it. Compiled programs keep one, and r10 is that of this function: since Linux
@@ -251,15 +261,16 @@ __attribute__((noinline)) u64 own_frame(void)
 
 #define OWN_FRAMES_MAX 4 /* programs in one another, up to the kernel that called the first */
 
-/* The stack of the current thread, from the kernel's call of this program on. Not where that is on another stack. */
+/* The stack of the current thread, and of what interrupts it, from the kernel's call of this program on. */
 static __always_inline u32 walk_own(struct scratch *s, struct task_struct *task)
 {
-	struct kernel_walk w = { .s = s, .stack = (u64)BPF_CORE_READ(task, stack), .returned = 1 };
+	struct kernel_walk w = { .s = s, .thread_stack = (u64)BPF_CORE_READ(task, stack), .returned = 1 };
 
 	if (!orc_is_known())
 		return 0;
 	s->fault = 0;
 	w.bp = own_frame();
+	w.stack = is_in(w.thread_stack, w.bp) ? w.thread_stack : w.bp;
 	for (int i = 0; i < OWN_FRAMES_MAX; i++) {
 		w.sp = w.bp + 16;
 		w.ip = stack_word(s, w.stack, w.bp + 8);

@@ -187,15 +187,7 @@ static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
 	return n > 0 ? (u32)n / 8 & 127 : 0;
 }
 
-/* Of the thread that the clock came upon. */
-static __always_inline u32 interrupted_stack(void *ctx, struct scratch *s, struct task_struct *task)
-{
-	u32 n = walk_interrupted(s, task);
-
-	return n ? n : kernel_stack(ctx, s);
-}
-
-/* The same, faster where nothing interrupts the thread. */
+/* The same, faster. */
 static __always_inline u32 own_stack(void *ctx, struct scratch *s, struct task_struct *task)
 {
 	u32 n = walk_own(s, task);
@@ -223,8 +215,12 @@ static __always_inline void emit_running(void *ctx, struct task_struct *task, bo
 	if (!s)
 		return;
 	r = begin_stack(s, RECORD_RUNNING, task);
-	if (in_kernel)
-		r->n_kernel = interrupted_stack(ctx, s, task);
+	if (in_kernel) {
+		r->n_kernel = walk_interrupted(s, task);
+		r->below_interrupt = r->n_kernel != 0;
+		if (!r->n_kernel)
+			r->n_kernel = kernel_stack(ctx, s);
+	}
 	user_stack(s, r, task, r->n_kernel);
 	send_stack(s, r);
 	give_scratch(s);

@@ -19,7 +19,12 @@ impl State {
             self.losses.orphans += 1;
             return;
         };
-        let kernel = self.kernel_part(View::BelowInterrupt, trail.kernel());
+        let view = if head.below_interrupt != 0 {
+            View::Whole
+        } else {
+            View::BelowInterrupt
+        };
+        let kernel = self.kernel_part(view, trail.kernel());
         let user = self.user_part_of_record(self.process_of(thread), head.end, trail, &kernel);
         let stack = self.join(&user, &kernel);
         self.running_stacks.insert(stack);
