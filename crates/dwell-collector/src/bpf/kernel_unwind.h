@@ -69,35 +69,39 @@ __attribute__((noinline)) u64 find_orc(u64 pc)
 	return row & ORC_MASK;
 }
 
-/* Rows that were found. They never change, and each fits into a word with what is left of its address once it has led
- * there: so all processors share them, without a lock. */
-#define ORC_CACHE_BITS 15
-#define ORC_TAG_SHIFT 44 /* above the row */
+/* Rows that were found: see unwind.h. */
+#define ORC_PAIRS_BITS 10
+#define ORC_TEXT_BITS 28 /* of an address, from the beginning of the kernel's text on */
+#define ORC_TAG_BITS (ORC_TEXT_BITS - ORC_PAIRS_BITS)
+#define ORC_TAG_SHIFT 44 /* a word, from the top: 1, what is left of the address, the row */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1 << ORC_CACHE_BITS);
+	__uint(max_entries, 2 << ORC_PAIRS_BITS);
 	__type(key, u32);
 	__type(value, u64);
 } orc_cache SEC(".maps");
 
+static __always_inline u64 *orc_slot(u32 index)
+{
+	return bpf_map_lookup_elem(&orc_cache, &index);
+}
+
 /* The same by way of the cache. 0: no row is known. */
 __attribute__((noinline)) u64 cached_orc(u64 pc)
 {
-	u32 mixed = (u32)pc * (u32)HASH, key = mixed >> (32 - ORC_CACHE_BITS); /* by an odd number: no two are the same */
-	u64 tag = 1ull << 63 | (u64)(mixed << ORC_CACHE_BITS >> ORC_CACHE_BITS) << ORC_TAG_SHIFT, row;
-	u64 *cached, known;
+	u64 at = pc - orc.text_start, mixed = at * HASH & ((1ull << ORC_TEXT_BITS) - 1); /* by an odd number: no two are the same */
+	u64 tag = 1ull << 63 | (mixed & ((1ull << ORC_TAG_BITS) - 1)) << ORC_TAG_SHIFT, row;
+	u32 pair = mixed >> ORC_TAG_BITS;
+	u64 *one = orc_slot(2 * pair), *two = orc_slot(2 * pair + 1);
 
-	if (pc - orc.text_start >= orc.text_len)
+	if (at >= orc.text_len || at >> ORC_TEXT_BITS || !one || !two)
 		return 0;
-	cached = bpf_map_lookup_elem(&orc_cache, &key);
-	if (!cached)
-		return 0;
-	known = *(volatile u64 *)cached;
-	if ((known ^ tag) < 1ull << ORC_TAG_SHIFT)
-		return known & ORC_MASK;
-	row = find_orc(pc);
-	*cached = tag | row;
-	return row;
+	row = kept_word(one, two, tag, ORC_TAG_SHIFT);
+	if (!row) {
+		row = find_orc(pc);
+		keep_word(one, two, tag | row);
+	}
+	return row & ORC_MASK;
 }
 
 static __always_inline bool is_in(u64 stack, u64 at)

@@ -6,8 +6,6 @@
 #define RING_BYTES (16 << 20)
 #define SCRATCH_LEVELS 4
 #define PCS_MASK 2047u
-/* Multiplying by it spreads a key over the upper bits: 2^64 over the golden ratio (Knuth, TAOCP 6.4). */
-#define HASH 0x9e3779b97f4a7c15ull
 
 /* Sections of their own, so that user space finds them by the names of their maps. */
 const volatile struct Config config SEC(".rodata.config");
@@ -121,7 +119,6 @@ struct {
 #define HEAD_WORDS 14
 #define RAW_WORDS (RAW_BYTES / 8)
 struct scratch {
-	struct cached_row rows[ROW_CACHE]; /* rows never change */
 	u64 window[WINDOW_BYTES / 8]; /* a part of the stack */
 	u64 window_at; /* its address; 1: none */
 	u64 rule_high;

@@ -2,6 +2,9 @@
 /* What the unwinder reads: processes' mappings, modules' tables, rows. User space fills it (unwind_maps.rs). */
 #pragma once
 
+/* Multiplying by it spreads a key over the upper bits: 2^64 over the golden ratio (Knuth, TAOCP 6.4). */
+#define HASH 0x9e3779b97f4a7c15ull
+
 /* A process' executable mappings, sorted. */
 struct process_maps {
 	u32 n;
@@ -11,11 +14,14 @@ struct process_maps {
 
 #define WINDOW_BYTES 1024ull /* of a stack, read at once */
 
-#define ROW_CACHE 512
-struct cached_row {
-	u64 key; /* table and address; 0: none */
-	u64 row;
-};
+/* Rows that were found: see unwind.h. */
+#define ROW_PAIRS_BITS 10
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 2 << ROW_PAIRS_BITS);
+	__type(key, u32);
+	__type(value, u64);
+} row_cache SEC(".maps");
 
 /* Unwind information: see dwell_abi::events. */
 struct {

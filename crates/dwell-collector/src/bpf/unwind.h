@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The user stack unwinder. It knows registers, compact rows and memory, and nothing of maps or
- * tasks: cells(), table(), read_user(), struct scratch and struct process_maps come from who
+ * tasks: cells(), table(), row_slot(), read_user(), struct scratch and struct process_maps come from who
  * includes it, so that the same text runs in the kernel and natively in a test.
  *
  * The searches and the stack reads are global functions: the verifier proves each once, whoever
@@ -133,22 +133,56 @@ __attribute__((noinline)) u64 find_row(u32 table_index, u64 off)
 	return (u32)entry <= (u32)off ? entry : NO_ROW;
 }
 
-/* The same by way of a cache: a search is a dozen loads, each of which waits for the one before. */
-__attribute__((noinline)) u64 cached_row(struct scratch *s, u32 table_index, u64 off)
-{
-	u64 key = ((u64)table_index + 1) << 32 | (u32)off, row;
-	struct cached_row *c;
+/* Rows that were found are kept in a table of words. They never change, and each fits into a word with what is left of its key
+ * once that has led there: so all walks share them, without a lock. A key has a pair of words to choose from, of one cache line.
+ *
+ * The tables are small: what a walk touches is seldom in the caches, nor its pages' addresses, and to be there counts for more
+ * than to have every row. */
 
-	if (!s || off >> 32)
-		return NO_ROW;
-	c = &s->rows[((u32)off ^ (u32)off >> 9 ^ table_index << 4) & (ROW_CACHE - 1)];
-	if (c->key == key)
-		return c->row;
-	row = find_row(table_index, off);
-	if (row != NO_ROW) {
-		c->key = key;
-		c->row = row;
+/* The one of two words that begins like `tag`, which is not 0; 0: neither does. */
+static __always_inline u64 kept_word(const u64 *one, const u64 *two, u64 tag, u32 tag_shift)
+{
+	u64 word = *(const volatile u64 *)one;
+
+	if ((word ^ tag) >> tag_shift) {
+		word = *(const volatile u64 *)two;
+		if ((word ^ tag) >> tag_shift)
+			return 0;
 	}
+	return word;
+}
+
+static __always_inline void keep_word(u64 *one, u64 *two, u64 word)
+{
+	*two = *one;
+	*one = word;
+}
+
+#define ROW_KEY_BITS 45 /* of a table's number and of an address in its module */
+_Static_assert(MAX_TABLES <= 1 << (ROW_KEY_BITS - 32), "a table's number");
+#define ROW_TAG_BITS (ROW_KEY_BITS - ROW_PAIRS_BITS)
+/* A word, from the top: what is left of the key, 1, bp_off8, kind, off8. */
+#define ROW_TAG_SHIFT 28
+_Static_assert(ROW_TAG_BITS + 1 + ROW_TAG_SHIFT <= 64, "a word");
+_Static_assert(KIND_CLONE < 16, "the largest kind, in 4 bits");
+
+/* The same by way of a cache, without the row's first half: a search is a dozen loads, each of which waits for the one before. */
+__attribute__((noinline)) u64 cached_row(u32 table_index, u64 off)
+{
+	/* By an odd number: no two are the same. */
+	u64 key = ((u64)table_index << 32 | (u32)off) * HASH & ((1ull << ROW_KEY_BITS) - 1), tag, row, known;
+	u32 pair = key >> ROW_TAG_BITS;
+	u64 *one = row_slot(2 * pair), *two = row_slot(2 * pair + 1);
+
+	if (off >> 32 || !one || !two)
+		return NO_ROW;
+	tag = ((key & ((1ull << ROW_TAG_BITS) - 1)) << 1 | 1) << ROW_TAG_SHIFT;
+	known = kept_word(one, two, tag, ROW_TAG_SHIFT);
+	if (known)
+		return (known & 0xfffff) << 32 | (known >> 20 & 0xff) << 56;
+	row = find_row(table_index, off);
+	if (row != NO_ROW)
+		keep_word(one, two, tag | (row >> 32 & 0xfffff) | row >> 56 << 20);
 	return row;
 }
 
@@ -269,7 +303,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	if (u->table == TABLE_LIKE_ENTRY)
 		row = (u64)KIND_SP << 48 | 1ull << 32;
 	else if (u->table != TABLE_FRAME_POINTER)
-		row = cached_row(s, u->table, pc - u->text_base);
+		row = cached_row(u->table, pc - u->text_base);
 	else if (u->returned)
 		row = jit_row(u->ip);
 	off8 = (i16)(row >> 32);

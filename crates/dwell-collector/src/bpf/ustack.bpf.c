@@ -18,7 +18,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define PCS_MASK 2047u
 struct scratch {
-	struct cached_row rows[ROW_CACHE]; /* rows never change */
 	u64 window[WINDOW_BYTES / 8]; /* a part of the stack */
 	u64 window_at; /* its address; 1: none */
 	u64 rule_high;

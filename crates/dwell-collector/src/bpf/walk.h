@@ -25,6 +25,11 @@ static __always_inline const struct ModuleTable *table(u32 index)
 	return bpf_map_lookup_elem(&tables, &index);
 }
 
+static __always_inline u64 *row_slot(u32 index)
+{
+	return bpf_map_lookup_elem(&row_cache, &index);
+}
+
 #include "unwind.h"
 
 static __always_inline void raw_regs(u64 *to, const struct pt_regs *r)

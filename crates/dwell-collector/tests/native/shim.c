@@ -52,6 +52,14 @@ static const struct ModuleTable *table(u32 index)
 }
 
 #include "maps.h"
+
+static u64 rows[2 << ROW_PAIRS_BITS];
+
+static u64 *row_slot(u32 index)
+{
+	return &rows[index];
+}
+
 #include "unwind.h"
 
 static struct scratch scratch;
@@ -67,8 +75,8 @@ u32 walk_natively(long (*read)(void *to, u32 n, u64 from), u64 *const *chunk_mem
 
 	/* The numbers of tables mean something else for another layout. */
 	if (chunk_count && cached_of != chunk_memory[0]) {
-		for (u32 i = 0; i < ROW_CACHE; i++)
-			scratch.rows[i].key = 0;
+		for (u32 i = 0; i < 2 << ROW_PAIRS_BITS; i++)
+			rows[i] = 0;
 		cached_of = chunk_memory[0];
 	}
 	reader = read;
