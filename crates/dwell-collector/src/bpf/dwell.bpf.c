@@ -429,10 +429,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 		return 0;
 	if (child->tgid != parent->tgid)
 		inherit_maps(parent->tgid, child->tgid);
-	t = adopt(child);
+	emit_task(RECORD_FORK, child, parent->pid, parent->tgid);
+	t = adopt(child); /* then: or a sweep reports it before anybody knows it */
 	if (!t)
 		return 0;
-	emit_task(RECORD_FORK, child, parent->pid, parent->tgid);
 	/* Its way to its first instruction does not pass on_switched; its memory is its parent's, or like it. */
 	if (!(child->flags & PF_KTHREAD)) {
 		t->marks |= MARK_STACK_TAKEN;
@@ -444,14 +444,16 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *bprm)
 {
+	bool is_followed = thread_of(task);
 	u32 tgid = task->tgid;
 
 	/* A launched command's life begins here; what it was before is ours. */
-	if (window_over(window_now()) ||
-	    (!thread_of(task) && (!bpf_map_lookup_elem(&targets, &tgid) || !adopt(task))))
+	if (window_over(window_now()) || (!is_followed && !bpf_map_lookup_elem(&targets, &tgid)))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
 	emit_task(RECORD_EXEC, task, old_pid, 0);
+	if (!is_followed)
+		adopt(task); /* then: or a tick takes its stack before anybody knows it */
 	return 0;
 }
 
