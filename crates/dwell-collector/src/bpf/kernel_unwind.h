@@ -211,36 +211,39 @@ static __always_inline u32 walk_kernel(struct kernel_walk *w)
 	return w->complete && !w->s->fault ? w->n & (2 * MAX_KERNEL_FRAMES - 1) : 0;
 }
 
-/* The stack of a thread that is off the processor, without the functions of the scheduler. */
-static __always_inline u32 walk_sleeping(struct scratch *s, struct task_struct *task)
+/* The walks are functions of their own to the verifier: looked at once. `thread_stack`: where the thread's begins. */
+
+/* The stack of a thread that is off the processor, its frame being at `at`, without the functions of the scheduler. */
+__attribute__((noinline)) u32 walk_sleeping(struct scratch *s, u64 thread_stack, u64 at)
 {
 	struct kernel_walk w = {
 		.s = s,
-		.stack = (u64)BPF_CORE_READ(task, stack),
+		.stack = thread_stack,
+		.thread_stack = thread_stack,
 		.skipped_start = orc.switching_start,
 		.skipped_len = orc.switching_len,
 		.returned = 1,
 	};
-	struct inactive_task_frame *frame = (void *)task->thread.sp;
+	struct inactive_task_frame *frame = (void *)at;
 
-	if (!orc_is_known())
+	if (!s || !orc_is_known())
 		return 0;
-	w.thread_stack = w.stack;
-	w.sp = (u64)frame + bpf_core_type_size(struct inactive_task_frame);
+	w.sp = at + bpf_core_type_size(struct inactive_task_frame);
 	w.bp = BPF_CORE_READ(frame, bp);
 	w.ip = BPF_CORE_READ(frame, ret_addr);
 	return walk_kernel(&w);
 }
 
-/* The stack that an interrupt came upon: the current thread's, and that of other interrupts on top of it. */
-static __always_inline u32 walk_interrupted(struct scratch *s, struct task_struct *task)
+/* The stack that an interrupt came upon, on the processor whose run queue is at `queue`: the current thread's, and that of other
+ * interrupts on top of it. */
+__attribute__((noinline)) u32 walk_interrupted(struct scratch *s, u64 thread_stack, u64 queue)
 {
-	struct kernel_walk w = { .s = s, .thread_stack = (u64)BPF_CORE_READ(task, stack) };
-	u64 queue, at, *regs = s->window; /* no room on the stack */
+	struct kernel_walk w = { .s = s, .thread_stack = thread_stack };
+	u64 at, *regs;
 
-	if (!orc_is_known() || !orc.queue_to_irq_regs || !bpf_core_field_exists(task->se.cfs_rq->rq))
+	if (!s || !orc_is_known() || !orc.queue_to_irq_regs)
 		return 0;
-	queue = (u64)BPF_CORE_READ(task, se.cfs_rq, rq); /* by way of memory it is a number */
+	regs = s->window; /* no room on the stack */
 	if (bpf_probe_read_kernel(&at, sizeof(at), (void *)(queue + orc.queue_to_irq_regs)) ||
 	    bpf_probe_read_kernel(regs, 8 * (REGS_SP + 1), (void *)at))
 		return 0;
@@ -266,11 +269,11 @@ __attribute__((noinline)) u64 own_frame(void)
 #define OWN_FRAMES_MAX 4 /* programs in one another, up to the kernel that called the first */
 
 /* The stack of the current thread, and of what interrupts it, from the kernel's call of this program on. */
-static __always_inline u32 walk_own(struct scratch *s, struct task_struct *task)
+__attribute__((noinline)) u32 walk_own(struct scratch *s, u64 thread_stack)
 {
-	struct kernel_walk w = { .s = s, .thread_stack = (u64)BPF_CORE_READ(task, stack), .returned = 1 };
+	struct kernel_walk w = { .s = s, .thread_stack = thread_stack, .returned = 1 };
 
-	if (!orc_is_known())
+	if (!s || !orc_is_known())
 		return 0;
 	s->fault = 0;
 	w.bp = own_frame();

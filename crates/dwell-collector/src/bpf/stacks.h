@@ -190,7 +190,7 @@ static __always_inline u32 kernel_stack(void *ctx, struct scratch *s)
 /* The same, faster. */
 static __always_inline u32 own_stack(void *ctx, struct scratch *s, struct task_struct *task)
 {
-	u32 n = walk_own(s, task);
+	u32 n = walk_own(s, (u64)BPF_CORE_READ(task, stack));
 
 	return n ? n : kernel_stack(ctx, s);
 }
@@ -198,13 +198,21 @@ static __always_inline u32 own_stack(void *ctx, struct scratch *s, struct task_s
 /* Of a thread that is off the processor. */
 static __always_inline u32 sleeping_stack(struct scratch *s, struct task_struct *task)
 {
-	u32 walked = walk_sleeping(s, task);
+	u32 walked = walk_sleeping(s, (u64)BPF_CORE_READ(task, stack), task->thread.sp);
 	long n;
 
 	if (walked)
 		return walked;
 	n = bpf_get_task_stack(task, s->pcs, MAX_KERNEL_FRAMES * 8, 0);
 	return n > 0 ? (u32)n / 8 & 127 : 0;
+}
+
+/* What the clock's interrupt came upon, of the current thread; 0: nothing that is known. */
+static __always_inline u32 interrupted_stack(struct scratch *s, struct task_struct *task)
+{
+	if (!bpf_core_field_exists(task->se.cfs_rq->rq))
+		return 0;
+	return walk_interrupted(s, (u64)BPF_CORE_READ(task, stack), (u64)BPF_CORE_READ(task, se.cfs_rq, rq));
 }
 
 static __always_inline void emit_running(void *ctx, struct task_struct *task, bool in_kernel)
@@ -216,7 +224,7 @@ static __always_inline void emit_running(void *ctx, struct task_struct *task, bo
 		return;
 	r = begin_stack(s, RECORD_RUNNING, task);
 	if (in_kernel) {
-		r->n_kernel = walk_interrupted(s, task);
+		r->n_kernel = interrupted_stack(s, task);
 		r->below_interrupt = r->n_kernel != 0;
 		if (!r->n_kernel)
 			r->n_kernel = kernel_stack(ctx, s);
