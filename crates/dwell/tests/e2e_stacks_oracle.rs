@@ -397,8 +397,8 @@ const SEEN_LEAST: usize = 5;
 
 /// Records a program whose threads wait again and again, and compares the kernel stacks of its waits with those that the
 /// kernel tells.
-fn check_kernel_stacks_of_waits(mode: &str) -> Recorded {
-    let running = Running::start(Command::new(program("pingpong")).args([mode, "60"]));
+fn check_kernel_stacks_of_waits(command: &mut Command) -> Recorded {
+    let running = Running::start(command);
     std::thread::sleep(Duration::from_millis(300));
     let pid = running.pid();
     let threads: Vec<u32> = std::fs::read_dir(format!("/proc/{pid}/task"))
@@ -444,7 +444,8 @@ fn check_kernel_stacks_of_waits(mode: &str) -> Recorded {
 #[test]
 #[ignore = "needs root"]
 fn kernel_stacks_of_waits() {
-    let recorded = check_kernel_stacks_of_waits("switch");
+    let mut switch = Command::new(program("pingpong"));
+    let recorded = check_kernel_stacks_of_waits(switch.args(["switch", "60"]));
     let index = Index::of(&recorded.tables);
     let (mut wakers, mut complete) = (0, 0);
     for stack in recorded.tables.slices.iter().filter_map(|s| s.waker_stack) {
@@ -465,11 +466,17 @@ fn kernel_stacks_of_waits() {
     assert!(complete * 50 >= wakers * 49, "{complete} of {wakers}");
 }
 
-/// Waits of 200 us: nearly all stacks are taken before, and walked from our program on.
+/// Sleeps of half a ms: nearly all stacks are taken before, and walked from our program on.
+const SLEEPER: &str = "
+import time
+while True:
+    time.sleep(0.0005)
+";
+
 #[test]
 #[ignore = "needs root"]
 fn kernel_stacks_of_long_waits() {
-    check_kernel_stacks_of_waits("latency");
+    check_kernel_stacks_of_waits(Command::new("python3").args(["-c", SLEEPER]));
 }
 
 /// Records a program that is nearly always in the kernel: its stacks begin where the clock came upon it, and reach the entry.
@@ -480,17 +487,15 @@ fn check_kernel_stacks_of_running_threads(command: &mut Command, function: &str)
     let recorded = attach(&[running.pid()], 2.0);
     let index = Index::of(&recorded.tables);
     let (mut in_kernel, mut complete, mut with_function) = (0, 0, 0);
-    let running = |s: &&SampleRow| s.state == "running";
-    for sample in recorded.tables.samples.iter().filter(running) {
+    let is_running = |s: &&SampleRow| s.state == "running";
+    for sample in recorded.tables.samples.iter().filter(is_running) {
         let kernel = recorded_kernel_stack(&index, sample.stack);
         let [innermost, .., outermost] = &kernel[..] else {
             continue;
         };
         in_kernel += 1;
         with_function += usize::from(kernel.iter().any(|f| f == function));
-        let is_entry =
-            outermost == "entry_SYSCALL_64_after_hwframe" || outermost.starts_with("asm_");
-        if is_entry && !innermost.contains("hrtimer") {
+        if outermost == "entry_SYSCALL_64_after_hwframe" && !innermost.contains("hrtimer") {
             complete += 1;
         } else {
             eprintln!("    {kernel:?}");
