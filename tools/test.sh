@@ -94,14 +94,21 @@ end_to_end() {
     [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 
-# The package's clean root mostly waits for the network: meanwhile everything is compiled.
+# The package's clean root and the servers for deliveries mostly wait for the network: meanwhile everything is compiled.
 if [ "$(id -u)" = 0 ]; then
     tests/package/clean_root.sh "$target/clean-root" &
     clean_root=$!
+    tools/go-env.sh "$target/servers" &
+    servers=$!
 fi
 
 step "unit and integration tests"
 cargo test --workspace --locked --no-fail-fast
+# Beside the end-to-end tests, which measure times, nothing shall run.
+if [ "$(id -u)" = 0 ]; then
+    wait "$clean_root"
+    wait "$servers"
+fi
 
 step "end-to-end tests"
 if [ "$(id -u)" = 0 ]; then
@@ -127,7 +134,6 @@ fi
 
 step "the package, installed in a clean root"
 if [ "$(id -u)" = 0 ]; then
-    wait "$clean_root"
     tests/package/test_package.sh "$target/debug/dwell" "$target/clean-root"
 else
     left_out+=("the package's test: it needs root")
@@ -146,7 +152,6 @@ step "exports read by other tools"
 "$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
 
 step "recordings delivered to servers, and by the agent"
-tools/go-env.sh "$target/servers"
 if [ "$(id -u)" = 0 ]; then
     "$target/venv/bin/python" tests/delivery/test_delivery.py --dwell "$target/debug/dwell" --programs "$DWELL_TEST_PROGRAMS" --servers "$target/servers"
 else
