@@ -18,6 +18,8 @@ enum Mark {
     Waking,
     /// The beginning of another program.
     Exec,
+    /// The end of a thread.
+    Exit,
     /// Code that stands for an indirect jump or a return, so that the processor does not foresee where it leads:
     /// while it runs, what looks like its caller may be where it goes to.
     Thunk,
@@ -89,6 +91,7 @@ fn mark_of(name: &str) -> Option<Mark> {
         "hrtimer_interrupt" | "run_timer_softirq" | "hrtimer_run_softirq" => Some(Mark::Timer),
         "handle_softirqs" | "__do_softirq" => Some(Mark::Softirq),
         "try_to_wake_up" => Some(Mark::Waking),
+        "do_exit" => Some(Mark::Exit),
         _ if name.contains("execve") => Some(Mark::Exec),
         _ if name.starts_with("asm_sysvec_") || name == "asm_common_interrupt" => {
             Some(Mark::Interrupt)
@@ -229,6 +232,11 @@ impl KernelMarks {
     /// Whether a kernel stack is inside the system call that begins another program.
     pub fn in_exec(&self, pcs: &[u64]) -> bool {
         pcs.iter().any(|&pc| self.mark(pc) == Some(Mark::Exec))
+    }
+
+    /// Whether a kernel stack is that of a thread that ends.
+    pub fn in_exit(&self, pcs: &[u64]) -> bool {
+        pcs.iter().any(|&pc| self.mark(pc) == Some(Mark::Exit))
     }
 
     /// A waker's kernel stack without our own tracing, and who it shows.

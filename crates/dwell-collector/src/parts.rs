@@ -30,6 +30,8 @@ pub struct KernelPart {
     pub frames: Vec<u32>,
     /// Whether it is inside the system call that begins another program.
     pub in_exec: bool,
+    /// Whether its thread ends.
+    pub in_exit: bool,
     /// Who it shows, as a waker's.
     pub who: WakerStack,
 }
@@ -40,6 +42,7 @@ impl KernelPart {
         Rc::new(KernelPart {
             frames: Vec::new(),
             in_exec: false,
+            in_exit: false,
             who: WakerStack::Task,
         })
     }
@@ -148,6 +151,7 @@ fn kernel_part(
             .map(|address| interner.frame(Place::Kernel(address)))
             .collect(),
         in_exec: marks.in_exec(&pcs),
+        in_exit: marks.in_exit(&pcs),
         who,
     }
 }

@@ -173,6 +173,8 @@ pub struct Thread {
     pub early: EarlyStacks,
     /// The last stack of each of its sites.
     pub at_site: HashMap<u32, u32>,
+    /// The user part of the last complete one that was owed.
+    pub user_at_site: HashMap<u32, Rc<UserPart>>,
     /// The last waker whose stack was taken.
     pub waker: Waker,
     /// The wait in progress whose stack was read from outside already.
@@ -260,6 +262,7 @@ impl Threads {
             owed: Vec::new(),
             early: EarlyStacks::default(),
             at_site: HashMap::new(),
+            user_at_site: HashMap::new(),
             waker: Waker::default(),
             open_wait_seen: None,
             open: None,

@@ -10,6 +10,7 @@ use crate::threads::{EarlyStack, OwedWait, Waker};
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
 use dwell_recording::rows::{SampleRow, SliceRow, reason, state};
+use std::rc::Rc;
 
 /// Waits of one system call that owe their stack: a thread may never come back from it, as the kernel's helpers of a
 /// process do not.
@@ -157,8 +158,18 @@ impl State {
         }
     }
 
-    fn finish_owed(&mut self, thread: u32, wait: &OwedWait, user: &UserPart) {
-        let stack = self.join(user, &wait.kernel);
+    /// The user stack that a wait owed is there, or there is none. Of a thread that was killed while it waited, and did not come
+    /// back to its stack, that of the site's last wait stands for it.
+    fn finish_owed(&mut self, thread: u32, wait: &OwedWait, user: &Rc<UserPart>) {
+        let site = self.threads.site(thread, (&wait.record).into());
+        let parts = &mut self.threads.get_mut(thread).user_at_site;
+        let is_killed =
+            user.end == StackEnd::NoUser && !wait.kernel.in_exec && !wait.kernel.in_exit;
+        let last = parts.get(&site).filter(|_| is_killed).cloned();
+        if user.end == StackEnd::Complete {
+            parts.insert(site, user.clone());
+        }
+        let stack = self.join(last.as_ref().unwrap_or(user), &wait.kernel);
         self.finish_wait(thread, &wait.record, Some(stack), &wait.waker);
     }
 
