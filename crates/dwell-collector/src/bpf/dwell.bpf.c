@@ -290,7 +290,7 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 {
 	u64 since, wake;
 	enum noted noted;
-	u32 flags = 0;
+	u32 flags = 0, told;
 
 	if (unlikely(now < t->since))
 		now = t->since;
@@ -310,9 +310,11 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 	if (unlikely(flags || is_kept(now - since, now))) {
 		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
 			flags |= WAIT_SIGNALLED;
-		note_end(t, next, since, wake, now, noted, flags);
+		told = note_end(t, next, since, wake, now, noted, flags);
 		if (flags && !(t->marks & MARK_KERNEL_TAKEN))
-			send_with_stack(t, next);
+			send_with_stack(t, next, told);
+		else
+			*(volatile u32 *)&t->told = told;
 	}
 	t->marks = 0;
 	t->wake = 0; /* that waking has ended its sleep, and no other */

@@ -419,8 +419,8 @@ static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, struct
 	return kind_of_waker(t, slot->waker_kind) << 8;
 }
 
-/* Notes that the wait of `task` is over, to be sent by one of the next two. */
-static __always_inline void note_end(struct thread *t, struct task_struct *task, u64 since, u64 wake, u64 now,
+/* Notes that the wait of `task` is over. Returns what is told of it, by which one of the next two sends it. */
+static __always_inline u32 note_end(struct thread *t, struct task_struct *task, u64 since, u64 wake, u64 now,
 				     enum noted noted, u32 flags)
 {
 	struct ended *e = &t->last;
@@ -442,7 +442,7 @@ static __always_inline void note_end(struct thread *t, struct task_struct *task,
 			__builtin_memcpy(e->waker_comm, t->waker_comm, sizeof(e->waker_comm));
 		}
 	}
-	*(volatile u32 *)&t->told = told;
+	return told;
 }
 
 /* The record of a wait that is over; `told`: what was said of it. */
@@ -480,7 +480,8 @@ static __always_inline void fill_wait(struct WaitRecord *r, struct thread *t, u3
 	}
 }
 
-/* Sends a wait that was noted. */
+/* Sends a wait that was noted, unless another does: a sweep may meet a thread that goes and comes, which then has sent it
+ * itself, and noted the next. */
 __noinline int send_last(struct thread *t, u32 tid, u32 tgid, u32 level)
 {
 	struct scratch *s;
@@ -490,21 +491,18 @@ __noinline int send_last(struct thread *t, u32 tid, u32 tgid, u32 level)
 	if (!t)
 		return 0;
 	wait = *(volatile u32 *)&t->wait;
-	told = __sync_lock_test_and_set(&t->told, 0);
-	if (!told)
-		return 0;
+	told = *(volatile u32 *)&t->told;
 	s = take_scratch(level);
-	if (!s)
+	if (!s) {
+		t->told = 0;
 		return 0;
+	}
 	r = (void *)s->head;
 	fill_wait(r, t, told);
 	r->tid = tid;
 	r->tgid = tgid;
-	/* A sweep may meet a thread that goes and comes: then the next wait's words are mixed in. */
-	if (wait == *(volatile u32 *)&t->wait)
+	if (told && wait == *(volatile u32 *)&t->wait && __sync_val_compare_and_swap(&t->told, told, 0) == told)
 		send(RECORD_WAIT, r, sizeof(*r));
-	else
-		count(COUNTER_NO_SCRATCH, 1);
 	give_scratch(s);
 	return 0;
 }
@@ -518,13 +516,11 @@ static __always_inline void send_noted(struct thread *t, u32 tid, u32 tgid, u32 
 }
 
 /* Sends the wait that was noted with its kernel stack, where the thread still stands. */
-static __always_inline void send_with_stack(struct thread *t, struct task_struct *task)
+static __always_inline void send_with_stack(struct thread *t, struct task_struct *task, u32 told)
 {
 	struct scratch *s = take_scratch(SCRATCH_SWITCH);
-	u32 told = t->told;
 	struct WaitRecord *r;
 
-	t->told = 0;
 	if (!s)
 		return;
 	r = (void *)s->head;
