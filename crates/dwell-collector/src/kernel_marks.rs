@@ -271,6 +271,14 @@ mod tests {
     }
 
     #[test]
+    fn who_ends_is_told_from_who_begins_another_program() {
+        let symbols = "1000 T do_exit\n2000 T __x64_sys_execve\n3000 T schedule\n";
+        let marks = KernelMarks::parse(symbols.as_bytes());
+        assert!(marks.in_exit(&[0x3010, 0x1020]) && !marks.in_exec(&[0x3010, 0x1020]));
+        assert!(marks.in_exec(&[0x3010, 0x2020]) && !marks.in_exit(&[0x3010, 0x2020]));
+    }
+
+    #[test]
     fn who_goes_to_sleep_is_seen_below_the_scheduler() {
         let symbols = "6000 T __sched_text_start\n6000 T __schedule\n6100 T __sched_text_end\n";
         let marks = KernelMarks::parse(symbols.as_bytes());

@@ -126,6 +126,9 @@ impl State {
                     .threads
                     .id_of(record.tid)
                     .or_else(|| self.begin_launched(record, &name));
+                if let Some(thread) = thread {
+                    self.threads.get_mut(thread).user_at_site.clear();
+                }
                 self.event(record.time, thread, "exec", name);
             }
             _ => {
