@@ -216,6 +216,13 @@ pub struct Threads {
 }
 
 impl Threads {
+    /// Another program begins: the stacks that the thread had do not stand for what comes.
+    pub fn forget_stacks(&mut self, thread: u32) {
+        let thread = &mut self.threads[thread as usize];
+        thread.at_site.clear();
+        thread.user_at_site.clear();
+    }
+
     /// The live thread with this tid.
     pub fn id_of(&self, tid: u32) -> Option<u32> {
         self.latest_of(tid)

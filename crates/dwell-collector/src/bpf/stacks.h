@@ -492,6 +492,8 @@ __noinline int send_last(struct thread *t, u32 tid, u32 tgid, u32 level)
 		return 0;
 	wait = *(volatile u32 *)&t->wait;
 	told = *(volatile u32 *)&t->told;
+	if (!told)
+		return 0;
 	s = take_scratch(level);
 	if (!s) {
 		t->told = 0;
@@ -501,7 +503,7 @@ __noinline int send_last(struct thread *t, u32 tid, u32 tgid, u32 level)
 	fill_wait(r, t, told);
 	r->tid = tid;
 	r->tgid = tgid;
-	if (told && wait == *(volatile u32 *)&t->wait && __sync_val_compare_and_swap(&t->told, told, 0) == told)
+	if (wait == *(volatile u32 *)&t->wait && __sync_val_compare_and_swap(&t->told, told, 0) == told)
 		send(RECORD_WAIT, r, sizeof(*r));
 	give_scratch(s);
 	return 0;

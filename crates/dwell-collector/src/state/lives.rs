@@ -127,7 +127,7 @@ impl State {
                     .id_of(record.tid)
                     .or_else(|| self.begin_launched(record, &name));
                 if let Some(thread) = thread {
-                    self.threads.get_mut(thread).user_at_site.clear();
+                    self.threads.forget_stacks(thread);
                 }
                 self.event(record.time, thread, "exec", name);
             }
