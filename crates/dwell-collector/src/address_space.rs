@@ -18,6 +18,8 @@ pub struct Mapped {
     pub path: String,
     /// When it was mapped.
     pub time: u64,
+    /// It is a copy of the file's code in memory without a file, see `copied_code.rs`.
+    pub is_copy: bool,
 }
 
 /// Executable mappings by their start. They never overlap.
@@ -31,20 +33,20 @@ pub struct AddressSpace {
     version: u32,
 }
 
-/// A mapping of code that was there before.
-fn mapped_before(pid: u32, mapping: dwell_maps::Mapping) -> Option<MapEvent> {
-    // The page of old system calls lies in the kernel's half, which the kernel side's search does not expect; code
-    // there is emulated and keeps no frame.
-    let in_kernel = mapping.start >> 63 != 0;
-    if !mapping.executable || in_kernel {
-        return None;
-    }
+/// Whether the kernel side can unwind code there. The page of old system calls lies in the kernel's half, which its search
+/// does not expect; code there is emulated and keeps no frame.
+pub fn is_code(mapping: &dwell_maps::Mapping) -> bool {
+    mapping.executable && mapping.start >> 63 == 0
+}
+
+/// A mapping that was there before, as if it came to be now.
+pub fn mapped_before(pid: u32, time: u64, mapping: &dwell_maps::Mapping) -> MapEvent {
     let path = match mapping.file() {
         "" => "//anon",
         path => path,
     };
-    Some(MapEvent {
-        time: 0,
+    MapEvent {
+        time,
         pid,
         start: mapping.start,
         end: mapping.end,
@@ -52,16 +54,7 @@ fn mapped_before(pid: u32, mapping: dwell_maps::Mapping) -> Option<MapEvent> {
         device: mapping.device,
         inode: mapping.inode,
         path: path.into(),
-    })
-}
-
-/// The executable mappings of a process now.
-pub fn read_maps(pid: u32) -> Vec<MapEvent> {
-    let mapped = dwell_maps::read(pid).unwrap_or_default();
-    mapped
-        .into_iter()
-        .filter_map(|mapping| mapped_before(pid, mapping))
-        .collect()
+    }
 }
 
 impl AddressSpace {
@@ -101,12 +94,19 @@ impl AddressSpace {
         self.version
     }
 
-    /// True when exactly this is mapped there already.
-    pub fn has(&self, event: &MapEvent) -> bool {
-        let found = self.mapped.get(&event.start);
+    /// True when exactly this is mapped there already, of this module or another.
+    pub fn has(&self, start: u64, new: &Mapped) -> bool {
+        let found = self.mapped.get(&start);
         found.is_some_and(|m| {
-            m.end == event.end && m.file_offset == event.file_offset && m.path == event.path
+            m.end == new.end && m.file_offset == new.file_offset && m.path == new.path
         })
+    }
+
+    /// True when code of a file is mapped somewhere in this range.
+    pub fn has_module(&self, range: Range<u64>) -> bool {
+        let below = self.mapped.range(..range.end).rev();
+        let mut overlapping = below.take_while(|(_, m)| m.end > range.start);
+        overlapping.any(|(_, m)| m.module.is_some())
     }
 
     /// The mapping an actual address is in, with its start.
@@ -226,6 +226,7 @@ mod tests {
             module: None,
             path: "x".into(),
             time: 0,
+            is_copy: false,
         }
     }
 
@@ -254,20 +255,20 @@ mod tests {
 
     #[test]
     fn code_that_was_there_before() {
-        let before = |line| mapped_before(7, dwell_maps::Mapping::parse(line).expect("a line"));
+        let parse = |line| dwell_maps::Mapping::parse(line).expect("a line");
+        let before = |line| mapped_before(7, 1, &parse(line));
         let event = before("7f00-8000 r-xp 00001000 fe:00 1234     /usr/lib/a b.so (deleted)");
-        let event = event.expect("executable");
         assert_eq!((event.pid, event.start, event.end), (7, 0x7f00, 0x8000));
         assert_eq!(
             (event.file_offset, event.path.as_str()),
             (0x1000, "/usr/lib/a b.so")
         );
-        assert_eq!(before("7f00-8000 rw-p 00001000 fe:00 1234 /x"), None);
-        let nameless = before("7f00-8000 r-xp 0 00:00 0").expect("executable");
-        assert_eq!(nameless.path, "//anon");
-        assert_eq!(
-            before("ffffffffff600000-ffffffffff601000 --xp 0 00:00 0    [vsyscall]"),
-            None
-        );
+        assert_eq!(before("7f00-8000 r-xp 0 00:00 0").path, "//anon");
+        let is_code = |line| is_code(&parse(line));
+        assert!(is_code("7f00-8000 r-xp 0 00:00 0"));
+        assert!(!is_code("7f00-8000 rw-p 00001000 fe:00 1234 /x"));
+        assert!(!is_code(
+            "ffffffffff600000-ffffffffff601000 --xp 0 00:00 0    [vsyscall]"
+        ));
     }
 }

@@ -8,6 +8,7 @@
 mod address_space;
 mod cells;
 mod cgroup;
+mod copied_code;
 mod crashes;
 pub mod doctor;
 mod error;

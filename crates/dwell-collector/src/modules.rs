@@ -11,6 +11,7 @@ use hashbrown::HashMap;
 use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
@@ -65,6 +66,22 @@ impl Module {
                 .wrapping_add(file_offset)
                 .wrapping_sub(segment.file_offset),
         )
+    }
+
+    /// Offset in the file of code at these stated addresses, whole pages of one segment; none where the file has no code.
+    pub fn code_offset(&self, stated: Range<u64>) -> Option<u64> {
+        let pages_end = |s: &Segment| {
+            let end = s.stated_address.checked_add(s.file_size)?;
+            end.checked_next_multiple_of(PAGE)
+        };
+        let holds = |s: &&Segment| {
+            s.executable
+                && stated.start >= s.stated_address & !(PAGE - 1)
+                && pages_end(s).is_some_and(|end| stated.end <= end)
+        };
+        let segment = self.segments.iter().find(holds)?;
+        let within = stated.start.wrapping_sub(segment.stated_address);
+        Some(segment.file_offset.wrapping_add(within))
     }
 
     /// Whether a stated address lies in data that the program can write.

@@ -252,6 +252,7 @@ fn read_u32(record: &[u8], at: usize) -> Option<u32> {
 /// Layout in perf_event_open(2), PERF_RECORD_MMAP2, followed by pid, tid and time of sample_id_all.
 fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
     let (start, length) = (read_u64(record, 16)?, read_u64(record, 24)?);
+    let path = name_at(record, 72)?;
     Some(MapEvent {
         time: read_u64(record, record.len() - 8)?,
         pid: read_u32(record, 8)?,
@@ -260,7 +261,8 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
         file_offset: read_u64(record, 32)?,
         device: libc::makedev(read_u32(record, 40)?, read_u32(record, 44)?),
         inode: read_u64(record, 48)?,
-        path: name_at(record, 72)?,
+        // A file that is in memory alone is "deleted" from the beginning.
+        path: path.strip_suffix(" (deleted)").unwrap_or(&path).into(),
     })
 }
 

@@ -96,7 +96,8 @@ pub struct MappingRow {
     pub end: u64,
     /// Offset in the file of `start`, bytes.
     pub file_offset: u64,
-    /// Path as the process sees it, or a name in brackets (`[vdso]`, `[anon]`).
+    /// Path as the process sees it, or a name in brackets (`[vdso]`, `[anon]`); that of the file whose code a program copied into
+    /// memory without one in its place, with `file_offset` of that code.
     pub path: String,
     /// Build id in hex, empty when the file has none.
     pub build_id: String,

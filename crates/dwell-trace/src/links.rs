@@ -67,8 +67,15 @@ impl Link {
                 &options,
             )
         };
-        owned(fd, || {
+        let link = owned(fd, || {
             format!("attaching to {} functions of {file}", places.offsets.len())
+        });
+        link.map_err(|error| {
+            if std::fs::exists(format!("/proc/{pid}")).unwrap_or(true) {
+                return error;
+            }
+            let error = std::io::Error::other("it has ended");
+            TraceError::Process { pid, error }
         })
     }
 

@@ -574,6 +574,69 @@ fn deleted_and_replaced_binaries() {
     }
 }
 
+// ---- code that was copied from its file into memory ----
+
+/// Share of a recording's time that has the functions of `copied` by name, and is of no code without a file.
+fn check_copied(what: &str, recorded: &Recorded, module: &str) {
+    let index = Index::of(&recorded.tables);
+    let (mut named, mut total) = (0, 0);
+    for (stack, weight) in index.weights() {
+        let row = index.stack(stack);
+        if row.frames.is_empty() {
+            continue;
+        }
+        total += weight;
+        let names = index.user_names(stack);
+        let is_ours = |f: &u32| index.frame(*f).module == module;
+        if in_order(&names, &["_start", "main", "work_in_copy"]) && row.frames.iter().any(is_ours) {
+            named += weight;
+        } else {
+            eprintln!("    {what}: {weight} ns {names:?}, {}", row.end);
+        }
+    }
+    assert!(total > 700_000_000, "{what}: {total} ns");
+    // What remains is the start.
+    assert!(named * 100 >= total * 95, "{what}: {named} of {total} ns");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn code_in_memory_has_the_names_of_the_file_it_was_copied_from() {
+    let scratch = Scratch::new();
+    let path = unstripped("copied", &scratch);
+    for (mode, module) in [("anonymous", path.as_str()), ("memfd", "/memfd:copied")] {
+        let recorded = launch(&[&path, mode, "1.5"]);
+        check_copied(mode, &recorded, module);
+        let running = Running::start(Command::new(&path).args([mode, "20"]));
+        std::thread::sleep(Duration::from_millis(500));
+        let recorded = attach(&[running.pid()], 1.2);
+        check_copied(&format!("{mode} (attached)"), &recorded, module);
+    }
+}
+
+/// A library is unmapped without a word, and code that is made at run time may come to lie there.
+#[test]
+#[ignore = "needs root"]
+fn code_where_a_library_was_has_no_name_of_it() {
+    let recorded = launch(&[&program("copied"), "stale", "1.5"]);
+    let index = Index::of(&recorded.tables);
+    let (mut without_file, mut total) = (0, 0);
+    for (stack, weight) in index.weights() {
+        let frames = &index.stack(stack).frames;
+        let innermost = frames.first().map(|f| index.frame(*f).module.as_str());
+        total += weight;
+        without_file += if innermost == Some("[anon]") {
+            weight
+        } else {
+            0
+        };
+    }
+    assert!(
+        without_file * 100 >= total * 95,
+        "{without_file} of {total} ns"
+    );
+}
+
 // ---- other namespaces ----
 
 /// A folder that stays in sight when /tmp is another one.
