@@ -1,11 +1,12 @@
 //! Any bytes as `.eh_frame` (and the last quarter as code): they are compiled
-//! and stacks are walked with them.
+//! and stacks are walked with them; as a table that was stored, too.
 #![no_main]
 
 use dwell_abi::unwind::KIND_RULE;
 use dwell_elf::ElfFile;
 use dwell_elf::step::{Module, Registers, Stepper, UnwindInfo};
 use dwell_elf::table_step::{self, CoreRegs, TableModule};
+use dwell_elf::unwind::UnwindTable;
 use libfuzzer_sys::fuzz_target;
 
 /// Stated address of the code.
@@ -45,6 +46,7 @@ fn elf(code: &[u8], eh_frame: &[u8]) -> Vec<u8> {
 }
 
 fuzz_target!(|data: &[u8]| {
+    let _ = UnwindTable::from_bytes(data);
     let (eh_frame, code) = data.split_at(data.len() - data.len() / 4);
     if code.is_empty() {
         return;
@@ -57,6 +59,8 @@ fuzz_target!(|data: &[u8]| {
     for row in table.rows.iter().filter(|row| row.kind == KIND_RULE) {
         assert!(usize::from(row.cfa_off8 as u16) < table.rules.len());
     }
+    let stored = UnwindTable::from_bytes(&table.to_bytes());
+    assert_eq!(stored.as_ref(), Some(&**table));
     let (start, end) = (table.text_start, table.text_end);
     let mut stepper = Stepper::new(vec![Module {
         start,

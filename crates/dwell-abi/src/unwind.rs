@@ -41,6 +41,51 @@ c_struct! {
     }
 }
 
+impl Row {
+    /// As one word: `pc` in the lower half, then the fields in their order.
+    pub const fn bits(self) -> u64 {
+        self.pc as u64
+            | (self.cfa_off8 as u16 as u64) << 32
+            | (self.kind as u64) << 48
+            | (self.bp_off8 as u8 as u64) << 56
+    }
+
+    /// What [`Row::bits`] was made of.
+    pub const fn from_bits(bits: u64) -> Self {
+        Row {
+            pc: bits as u32,
+            cfa_off8: (bits >> 32) as i16,
+            kind: (bits >> 48) as u8,
+            bp_off8: (bits >> 56) as i8,
+        }
+    }
+}
+
+impl Rule {
+    /// As two words: the offsets, then the other fields in their order.
+    pub const fn bits(self) -> [u64; 2] {
+        [
+            self.cfa_off as u32 as u64 | (self.bp_off as u32 as u64) << 32,
+            self.cfa_reg as u64
+                | (self.cfa_deref as u64) << 8
+                | (self.bp_kind as u64) << 16
+                | (self.cfa_add8 as u64) << 24,
+        ]
+    }
+
+    /// What [`Rule::bits`] was made of.
+    pub const fn from_bits([low, high]: [u64; 2]) -> Self {
+        Rule {
+            cfa_off: low as i32,
+            bp_off: (low >> 32) as i32,
+            cfa_reg: high as u8,
+            cfa_deref: (high >> 8) as u8,
+            bp_kind: (high >> 16) as u8,
+            cfa_add8: (high >> 24) as u8,
+        }
+    }
+}
+
 c_consts! { emit_consts:
     /// The outermost frame: the return address is undefined here (`_start`, `clone3`).
     pub const KIND_END: u8 = 0;

@@ -63,11 +63,7 @@ impl Cells {
         }
         let rules_cell = self.reserve(maps, table.rules.len() * 2)?;
         for (i, rule) in table.rules.iter().enumerate() {
-            let low = u64::from(rule.cfa_off as u32) | u64::from(rule.bp_off as u32) << 32;
-            let high = u64::from(rule.cfa_reg)
-                | u64::from(rule.cfa_deref) << 8
-                | u64::from(rule.bp_kind) << 16
-                | u64::from(rule.cfa_add8) << 24;
+            let [low, high] = rule.bits();
             self.put(rules_cell + 2 * i, low);
             self.put(rules_cell + 2 * i + 1, high);
         }
@@ -110,11 +106,7 @@ impl Cells {
         }
         for row in rows.get(run.end_row..end).unwrap_or_default() {
             let cell = self.reserve(maps, 1)?;
-            let bits = u64::from(row.pc)
-                | u64::from(row.cfa_off8 as u16) << 32
-                | u64::from(row.kind) << 48
-                | u64::from(row.bp_off8 as u8) << 56;
-            self.put(cell, bits);
+            self.put(cell, row.bits());
             run.end_row += 1;
         }
         Ok(())

@@ -43,8 +43,10 @@ mod roots;
 mod sampling;
 mod signals;
 mod state;
+mod table_cache;
 mod threads;
 mod unwind_maps;
+pub mod user_cache;
 mod user_stacks;
 
 pub use crashes::{Crash, Crashes};

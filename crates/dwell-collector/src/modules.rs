@@ -2,14 +2,15 @@
 use crate::cells::Cells;
 use crate::error::CollectError;
 use crate::roots::Root;
+use crate::table_cache::TableCache;
 use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{MAX_TABLES, ModuleTable, TABLE_FRAME_POINTER, TABLE_NOT_READY};
 use dwell_elf::step::UnwindInfo;
 use dwell_elf::unwind::{self, CfiSections, UnwindTable};
-use dwell_elf::{ElfFile, Segment};
+use dwell_elf::{ElfError, ElfFile, Segment};
 use hashbrown::HashMap;
 use std::cell::OnceCell;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
@@ -135,6 +136,7 @@ pub struct Modules {
     by_file: HashMap<FileKey, ModuleId>,
     vdso: Option<ModuleId>,
     cells: Cells,
+    cache: TableCache,
     /// Bytes of compiled tables that are kept.
     kept_bytes: usize,
     /// Modules whose unwind information could not be read, with why.
@@ -142,6 +144,14 @@ pub struct Modules {
 }
 
 impl Modules {
+    /// None yet. Tables that took long to compile are kept for the next time.
+    pub fn new() -> Self {
+        Modules {
+            cache: TableCache::open(),
+            ..Modules::default()
+        }
+    }
+
     /// The module with this number.
     pub fn get(&self, id: ModuleId) -> &Module {
         &self.modules[id as usize]
@@ -177,7 +187,8 @@ impl Modules {
             return Ok(id);
         }
         let bytes = map_file(&file);
-        let id = self.add(maps, path, bytes.as_deref().unwrap_or_default(), file)?;
+        let bytes = bytes.as_deref().unwrap_or_default();
+        let id = self.add(maps, path, bytes, file, Some(&meta))?;
         self.by_file.insert(key, id);
         Ok(id)
     }
@@ -193,7 +204,7 @@ impl Modules {
         {
             let file = memory_file(&image)
                 .map_err(|e| CollectError::from_io("keeping the vDSO", e, ""))?;
-            self.vdso = Some(self.add(maps, "[vdso]", &image, file)?);
+            self.vdso = Some(self.add(maps, "[vdso]", &image, file, None)?);
         }
         Ok(self.vdso)
     }
@@ -204,6 +215,7 @@ impl Modules {
         path: &str,
         bytes: &[u8],
         file: File,
+        meta: Option<&Metadata>,
     ) -> Result<ModuleId, CollectError> {
         let id = self.next_id();
         let mut module = Module {
@@ -221,7 +233,8 @@ impl Modules {
             Ok(elf) => {
                 module.build_id = elf.build_id().unwrap_or_default().to_vec();
                 module.segments = elf.segments().collect();
-                self.load_table(maps, id, &elf, &mut module)?;
+                let compiled = self.cache.table(meta, || unwind::compile(&elf));
+                self.load_table(maps, id, compiled, &mut module)?;
             }
             Err(error) => self.problems.push(format!("{path}: {error}")),
         }
@@ -233,10 +246,10 @@ impl Modules {
         &mut self,
         maps: &UnwindMaps,
         id: ModuleId,
-        elf: &ElfFile<'_>,
+        compiled: Result<UnwindTable, ElfError>,
         module: &mut Module,
     ) -> Result<(), CollectError> {
-        let table = match unwind::compile(elf) {
+        let table = match compiled {
             Ok(table) if !table.rows.is_empty() => table,
             Ok(_) => return Ok(()),
             Err(error) => {

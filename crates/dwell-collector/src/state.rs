@@ -79,7 +79,7 @@ impl State {
         State {
             processes: Processes::default(),
             threads: Threads::default(),
-            modules: Modules::default(),
+            modules: Modules::new(),
             interner: Interner::default(),
             parts: Parts::default(),
             joined: Vec::new(),

@@ -87,7 +87,7 @@ impl UserStacks {
             subprogram,
             maps,
             processes: Processes::default(),
-            modules: Modules::default(),
+            modules: Modules::new(),
             reports,
             all: false,
             unknown: 0,

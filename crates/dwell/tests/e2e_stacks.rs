@@ -3,6 +3,9 @@
 mod stacks_support;
 
 use stacks_support::*;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -416,6 +419,43 @@ threads = [threading.Thread(target=f) for f in (compute, wait)]
 #[ignore = "needs root"]
 fn python() {
     complete_script("/usr/bin/python3", "-c", PYTHON);
+}
+
+/// What the large files of a folder hold, by their names: others may be kept or not, by how long they happen to take.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let content = |e: fs::DirEntry| {
+        let name = e.file_name().to_string_lossy().into_owned();
+        (name, fs::read(e.path()).expect("a file"))
+    };
+    let large = |(_, bytes): &(_, Vec<u8>)| bytes.len() > 50_000;
+    entries.map(content).filter(large).collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn tables_are_kept_for_the_next_recording() {
+    let cache = Scratch::new();
+    let kept = cache.path().join("dwell/unwind");
+    let record = |what: &str| {
+        let mut dwell = Command::new(env!("CARGO_BIN_EXE_dwell"));
+        dwell.env("XDG_CACHE_HOME", cache.path());
+        let command = ["--", "/usr/bin/python3", "-c", PYTHON, "1"];
+        let recorded = record_with(Scratch::new(), dwell, &command);
+        let share = Share::of(&recorded.tables);
+        share.print(what, &recorded.tables);
+        assert!(share.complete() >= 0.995, "{what}: {}", share.complete());
+    };
+    record("compiled");
+    let first = contents(&kept);
+    assert!(!first.is_empty());
+    record("kept");
+    assert_eq!(contents(&kept), first, "nothing was written");
+    for name in first.keys() {
+        fs::write(kept.join(name), b"dwelltab, but not whole").expect("write");
+    }
+    record("damaged");
+    assert_eq!(contents(&kept), first, "compiled again");
 }
 
 const PERL: &str = r#"

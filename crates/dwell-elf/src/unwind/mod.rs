@@ -12,6 +12,7 @@ mod expression;
 mod functions;
 mod gaps;
 mod sections;
+mod stored;
 mod table;
 
 pub use functions::FunctionRange;

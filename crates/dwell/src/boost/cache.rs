@@ -8,11 +8,11 @@ use super::make;
 use super::output::{PIECE, Pending};
 use super::subject::{LOADER_CACHE, Subject};
 use anyhow::Context;
+use dwell_collector::user_cache;
 use dwell_switch::Stamp;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// What was made of a program.
@@ -159,31 +159,18 @@ fn key(stock: &Path, how: &How) -> String {
 
 /// Where boosted programs are kept; the user's own folder, or none that is run from.
 fn folder() -> anyhow::Result<PathBuf> {
-    let set = |name: &str| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
-    let cache = set("XDG_CACHE_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| Some(set("HOME")?.join(".cache")))
+    let folder = user_cache::user_cache("boost")
         .context("neither XDG_CACHE_HOME nor HOME says where to keep it")?;
-    let folder = cache.join("dwell/boost");
     make_private(&folder)?;
     Ok(folder)
 }
 
 /// Makes a folder that only its owner can change; refuses one that others can, since its files are run.
 fn make_private(folder: &Path) -> anyhow::Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("making {}", folder.display()))?;
-    let state = fs::symlink_metadata(folder)?;
-    // SAFETY: geteuid has no arguments and cannot fail.
-    let us = unsafe { libc::geteuid() };
-    anyhow::ensure!(
-        state.is_dir() && state.uid() == us && state.mode() & 0o022 == 0,
-        "{} can be changed by others; remove it, or name another place with XDG_CACHE_HOME",
-        folder.display()
-    );
-    Ok(())
+    user_cache::make_private(folder).with_context(|| {
+        format!(
+            "{} cannot be used; remove it, or name another place with XDG_CACHE_HOME",
+            folder.display()
+        )
+    })
 }

@@ -115,13 +115,7 @@ fn kept() -> Option<Calibration> {
 
 /// Where it is kept.
 fn file() -> Option<PathBuf> {
-    let set = |name: &str| {
-        let value = std::env::var_os(name).filter(|v| !v.is_empty());
-        value.map(PathBuf::from)
-    };
-    let cache = set("XDG_CACHE_HOME").filter(|path| path.is_absolute());
-    let cache = cache.or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(cache.join("dwell/calibration.json"))
+    dwell_collector::user_cache::user_cache("calibration.json")
 }
 
 /// What tells this machine from others: its processors and its kernel.
