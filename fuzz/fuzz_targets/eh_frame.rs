@@ -60,7 +60,7 @@ fuzz_target!(|data: &[u8]| {
         assert!(usize::from(row.cfa_off8 as u16) < table.rules.len());
     }
     let stored = UnwindTable::from_bytes(&table.to_bytes());
-    assert_eq!(stored.as_ref(), Some(&**table));
+    assert_eq!(stored.as_ref(), Some(table));
     let (start, end) = (table.text_start, table.text_end);
     let mut stepper = Stepper::new(vec![Module {
         start,
