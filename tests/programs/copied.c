@@ -6,11 +6,12 @@
  * pages. Mode `memfd`: copies itself to a file that is in memory alone, and runs that. Then work_in_copy()
  * alternates 5 ms of processor time and 5 ms of sleep. Mode `stale` maps a library, unmaps it again, and has code
  * without a file, nor call frame information, where that was: it spins there (in none of the library's functions).
+ * Mode `plain` spins in code at offset 0x1010 of a file that is no ELF, as the core of a Lisp is: DIR/copied.code.
  *
  * Its true answer (one JSON line): rounds and processor time. The names and call frame information are those of the
- * file, but for `stale`.
+ * file, but for `stale` and `plain`.
  *
- * Usage: copied [anonymous|memfd|stale] [SECONDS=2]
+ * Usage: copied [anonymous|memfd|stale|plain] [SECONDS=2] [DIR=/tmp]
  */
 #include "truth.h"
 #include <dlfcn.h>
@@ -82,11 +83,34 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *unused)
 	return 0;
 }
 
+/* sub rdi, 1; jnz -6; ret: called by its number of rounds. */
+static const unsigned char code[] = {0x48, 0x83, 0xef, 0x01, 0x75, 0xfa, 0xc3};
+
+static void spin_at(void *place, double seconds)
+{
+	void (*spin)(unsigned long);
+	memcpy(&spin, &place, sizeof spin);
+	for (uint64_t end = now_ns() + (uint64_t)(seconds * 1e9); now_ns() < end;)
+		spin(10000000);
+}
+
+static void work_in_plain_file(double seconds, const char *dir)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/copied.code", dir);
+	int file = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
+	if (file < 0 || ftruncate(file, 2 * PAGE) != 0 || pwrite(file, code, sizeof code, PAGE + 0x10) != sizeof code)
+		die(path);
+	char *place = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, PAGE);
+	if (place == MAP_FAILED)
+		die(path);
+	spin_at(place + 0x10, seconds);
+	unlink(path);
+}
+
 /* Spins for a time where a library was. */
 static void work_in_stale_place(double seconds)
 {
-	/* sub rdi, 1; jnz -6; ret: called by its number of rounds. */
-	static const unsigned char code[] = {0x48, 0x83, 0xef, 0x01, 0x75, 0xfa, 0xc3};
 	void *library = dlopen("libz.so.1", RTLD_NOW);
 	if (!library)
 		die("libz.so.1");
@@ -97,10 +121,7 @@ static void work_in_stale_place(double seconds)
 	if (!code_of_library || place == MAP_FAILED)
 		die("the library's place");
 	memcpy(place, code, sizeof code);
-	void (*spin)(unsigned long);
-	memcpy(&spin, &place, sizeof spin);
-	for (uint64_t end = now_ns() + (uint64_t)(seconds * 1e9); now_ns() < end;)
-		spin(10000000);
+	spin_at(place, seconds);
 }
 
 int main(int argc, char **argv)
@@ -114,6 +135,8 @@ int main(int argc, char **argv)
 		run_in_memory(argv);
 	if (strcmp(mode, "stale") == 0)
 		work_in_stale_place(seconds);
+	else if (strcmp(mode, "plain") == 0)
+		work_in_plain_file(seconds, argc > 3 ? argv[3] : "/tmp");
 	else
 		rounds = work_in_copy(seconds);
 	printf("{\"program\":\"copied\",\"mode\":\"%s\",\"rounds\":%ld,\"cpu_ns\":%" PRIu64 "}\n", mode, rounds,

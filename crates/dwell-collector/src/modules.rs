@@ -49,8 +49,12 @@ const MOST_KEPT: usize = 16 << 20;
 
 impl Module {
     /// Stated address of a byte of an executable mapping of the file. Mappings begin at page
-    /// boundaries, so the first page can hold the end of the segment before: executable ones go first.
+    /// boundaries, so the first page can hold the end of the segment before: executable ones go first. A file in a
+    /// format of its own (the core of a Lisp) states no addresses: its offsets stand for them.
     pub fn stated_address(&self, file_offset: u64) -> Option<u64> {
+        if self.segments.is_empty() {
+            return Some(file_offset);
+        }
         let page_end = |at: u64| at.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
         let holds = |s: &&Segment| {
             let first = s.file_offset & !(PAGE - 1);

@@ -637,6 +637,27 @@ fn code_where_a_library_was_has_no_name_of_it() {
     );
 }
 
+/// The core of a Lisp, say: its offsets stand for addresses.
+#[test]
+#[ignore = "needs root"]
+fn code_of_a_file_that_is_no_elf_has_that_files_name() {
+    let scratch = Scratch::new();
+    let dir = scratch.path().to_string_lossy().into_owned();
+    let recorded = launch(&[&program("copied"), "plain", "1.5", &dir]);
+    let index = Index::of(&recorded.tables);
+    let (mut there, mut total) = (0, 0);
+    for (stack, weight) in index.weights() {
+        let frames = &index.stack(stack).frames;
+        total += weight;
+        let is_there = frames.iter().any(|f| {
+            let frame = index.frame(*f);
+            base_name(&frame.module) == "copied.code" && (0x1010..0x1017).contains(&frame.address)
+        });
+        there += if is_there { weight } else { 0 };
+    }
+    assert!(there * 100 >= total * 95, "{there} of {total} ns");
+}
+
 // ---- other namespaces ----
 
 /// A folder that stays in sight when /tmp is another one.

@@ -100,8 +100,10 @@ impl State {
             self.own_code.left(process, space, &regs.regs, word)
         };
         let walked = outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own);
-        let is_better = walked.end == StackEnd::Complete
-            || (end != StackEnd::NoUser && walked.frames.len() >= trail.user().count());
+        let more = walked.frames.len().cmp(&trail.user().count());
+        // Where a stack goes on in other memory the copy ends, which is not the reason.
+        let is_as_good = more.is_gt() || (more.is_eq() && walked.end != StackEnd::ShortCopy);
+        let is_better = walked.end == StackEnd::Complete || (end != StackEnd::NoUser && is_as_good);
         if !is_better {
             return None;
         }
