@@ -10,6 +10,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-abi", 0),
     ("dwell-agent", 0),
     ("dwell-elf", 0),
+    ("dwell-pprof", 0),
     ("dwell-recording", 0),
     ("dwell-symbols", 1),
     ("dwell-collector", 1),
@@ -27,7 +28,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-findings", 2),
     ("dwell-report", 3),
     ("dwell-trace", 2),
-    ("dwell-import", 4),
+    ("dwell-import", 2),
     ("dwell-delivery", 4),
     ("dwell", 5),
 ];

@@ -1,6 +1,6 @@
 //! A profile's tables, and its samples one by one: all of them at once would take many times the file.
 use crate::ImportError;
-use dwell_report::pprof::proto::{Function, Location, Mapping, Sample, ValueType};
+use dwell_pprof::{Function, Location, Mapping, Sample, ValueType};
 use prost::Message;
 use rustc_hash::FxHashMap;
 

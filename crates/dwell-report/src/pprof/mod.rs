@@ -6,9 +6,9 @@
 //! address their file states, so mappings start at 0; they carry the build id. Inlined functions are
 //! lines of their location. Time without a stack has a location with a name in brackets.
 mod build;
-pub mod proto;
 
 use dwell_analysis::Analysis;
+pub use dwell_pprof as proto;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use prost::Message;

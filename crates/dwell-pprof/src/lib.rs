@@ -1,4 +1,5 @@
 //! The messages of pprof's `profile.proto`, field by field as it numbers them.
+#![forbid(unsafe_code)]
 use prost::Message;
 
 /// `perftools.profiles.Profile`.
