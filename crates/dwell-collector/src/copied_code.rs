@@ -3,16 +3,25 @@
 use crate::modules::Module;
 use dwell_maps::Mapping;
 
-/// The mappings next below and above one without a file, if both are of the same file: then what lies between them was
-/// of that file. (Memory that merely lies where a library was once, as code made at run time may, has none of its parts
-/// on both sides.)
-pub fn between(all: &[Mapping], at: usize) -> Option<[&Mapping; 2]> {
-    let (below, rest) = all.split_at_checked(at)?;
-    let (this, above) = rest.split_first()?;
-    let has_file = |m: &&Mapping| m.inode != 0;
-    let (below, above) = (below.iter().rfind(has_file)?, above.iter().find(has_file)?);
-    let same = (below.device, below.inode) == (above.device, above.inode);
-    (this.path.is_empty() && same).then_some([below, above])
+/// Of each mapping without a file or a name those next below and above it that have a file, if both have the same: then what
+/// lies between them was of that file. (Memory that merely lies where a library was once, as code made at run time may, has
+/// none of its parts on both sides.)
+pub fn between(all: &[Mapping]) -> Vec<Option<[&Mapping; 2]>> {
+    let mut found = vec![None; all.len()];
+    let mut files = all.iter().enumerate().filter(|(_, m)| m.inode != 0);
+    let Some(mut below) = files.next() else {
+        return found;
+    };
+    for above in files {
+        let is_same = (below.1.device, below.1.inode) == (above.1.device, above.1.inode);
+        if is_same {
+            for at in below.0 + 1..above.0 {
+                found[at] = all[at].path.is_empty().then_some([below.1, above.1]);
+            }
+        }
+        below = above;
+    }
+    found
 }
 
 /// Offset in the file of the code that lies in `copy`, between two mappings of the file. None if no code of
@@ -43,17 +52,19 @@ mod tests {
             "7000-8000 r-xp 0 00:00 0",
             "8000-9000 r-xp 0 fe:00 8 /b",
         ]);
-        let starts = |at| between(&all, at).map(|both| both.map(|m| m.start));
-        assert_eq!(starts(1), Some([0x1000, 0x4000]));
-        assert_eq!(starts(2), Some([0x1000, 0x4000]));
-        assert_eq!(starts(5), None, "of two files");
-        assert_eq!(starts(0), None, "nothing below");
-        assert_eq!(starts(7), None, "not there");
+        let starts = between(&all);
+        let starts: Vec<_> = starts
+            .iter()
+            .map(|s| s.map(|b| b.map(|m| m.start)))
+            .collect();
+        let inside = Some([0x1000, 0x4000]);
+        assert_eq!(starts, [None, inside, inside, None, None, None, None]);
         let named = mappings(&[
             "1000-2000 r--p 0 fe:00 7 /a",
             "2000-3000 rw-p 0 00:00 0 [stack]",
             "4000-5000 r--p 3000 fe:00 7 /a",
         ]);
-        assert_eq!(between(&named, 1), None);
+        assert_eq!(between(&named), [None; 3]);
+        assert_eq!(between(&[]), []);
     }
 }
