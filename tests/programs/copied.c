@@ -60,13 +60,10 @@ static void copy_pages(void)
 
 static void run_in_memory(char *const *argv)
 {
-	char block[65536];
 	int in = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), out = memfd_create("copied", MFD_CLOEXEC);
 	if (in < 0 || out < 0)
 		die("memfd");
-	for (ssize_t n; (n = read(in, block, sizeof block)) > 0;)
-		if (write(out, block, (size_t)n) != n)
-			die("memfd");
+	copy_all(in, out, "memfd");
 	setenv("COPIED_RUNS_IN_MEMORY", "1", 1);
 	fexecve(out, argv, environ);
 	die("fexecve");

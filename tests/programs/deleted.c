@@ -29,15 +29,12 @@ SITE static long work_after_deletion(double seconds)
 
 static void copy_file(const char *from, const char *to)
 {
-	char block[65536];
 	int in = open(from, O_RDONLY | O_CLOEXEC), out = open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0755);
 	if (in < 0)
 		die(from);
 	if (out < 0)
 		die(to);
-	for (ssize_t n; (n = read(in, block, sizeof block)) > 0;)
-		if (write(out, block, (size_t)n) != n)
-			die(to);
+	copy_all(in, out, to);
 	close(in);
 	close(out);
 }

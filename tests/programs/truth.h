@@ -49,6 +49,15 @@ static inline void die(const char *what)
 	exit(1);
 }
 
+/* Copies what is left of a file; `what` is said if it cannot. */
+static inline void copy_all(int in, int out, const char *what)
+{
+	char block[65536];
+	for (ssize_t n; (n = read(in, block, sizeof block)) > 0;)
+		if (write(out, block, (size_t)n) != n)
+			die(what);
+}
+
 static inline uint64_t clock_read_ns(clockid_t clock)
 {
 	struct timespec t;

@@ -262,7 +262,7 @@ fn parse_mmap2(record: &[u8]) -> Option<MapEvent> {
         device: libc::makedev(read_u32(record, 40)?, read_u32(record, 44)?),
         inode: read_u64(record, 48)?,
         // A file that is in memory alone is "deleted" from the beginning.
-        path: path.strip_suffix(" (deleted)").unwrap_or(&path).into(),
+        path: dwell_maps::without_remark(&path).into(),
     })
 }
 

@@ -167,7 +167,7 @@ impl Processes {
         }
         let exe = read_link(format!("{folder}/exe"));
         if !exe.is_empty() {
-            process.row.exe = exe.strip_suffix(" (deleted)").unwrap_or(&exe).into();
+            process.row.exe = dwell_maps::without_remark(&exe).into();
         }
         let cgroup = read_text(format!("/proc/{pid}/cgroup"));
         if let Some(path) = cgroup.lines().find_map(|l| l.strip_prefix("0::")) {

@@ -7,9 +7,10 @@
 use crate::user_cache::{make_private, user_cache};
 use dwell_elf::ElfError;
 use dwell_elf::unwind::UnwindTable;
-use std::fs::{self, File, FileTimes, Metadata, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use dwell_recording::{read_whole, write_whole};
+use std::fs::{self, File, FileTimes, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -71,7 +72,7 @@ impl TableCache {
         let begin = Instant::now();
         let table = compile()?;
         if begin.elapsed() >= WORTH_KEEPING {
-            self.has_stored |= write(&path, &key, &table).is_some();
+            self.has_stored |= write(&path, &key, &table).is_ok();
         }
         Ok(table)
     }
@@ -129,49 +130,34 @@ impl Drop for TableCache {
 }
 
 fn read(path: &Path, key: &[u8]) -> Option<UnwindTable> {
-    let mut options = OpenOptions::new();
-    options.read(true).custom_flags(libc::O_NOFOLLOW);
-    let mut file = options.open(path).ok()?;
-    let mut bytes = Vec::new();
-    let meta = file.metadata().ok().filter(Metadata::is_file)?;
-    (&mut file).take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    let bytes = read_whole(path, MOST_BYTES).ok()?;
     let (all, sum) = bytes.split_last_chunk::<TAIL>()?;
     if !all.starts_with(key) || crc32fast::hash(all) != u32::from_le_bytes(*sum) {
         return None;
     }
     let table = UnwindTable::from_bytes(&all[HEAD..])?;
-    touch(&file, &meta);
+    touch(path);
     Some(table)
 }
 
 /// Tells that a file was used.
-fn touch(file: &File, meta: &Metadata) {
+fn touch(path: &Path) {
     let now = SystemTime::now();
-    let age = meta
-        .modified()
-        .ok()
-        .and_then(|at| now.duration_since(at).ok());
+    let changed = fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let age = changed.and_then(|at| now.duration_since(at).ok());
     if age.is_some_and(|age| age > USED_EVERY) {
-        let _ = file.set_times(FileTimes::new().set_modified(now));
+        let times = FileTimes::new().set_modified(now);
+        let _ = File::open(path).and_then(|file| file.set_times(times));
     }
 }
 
-/// Nothing is seen of a file that was not written whole.
-fn write(path: &Path, key: &[u8], table: &UnwindTable) -> Option<()> {
+fn write(path: &Path, key: &[u8], table: &UnwindTable) -> io::Result<()> {
     let mut bytes = key.to_vec();
     bytes.extend(table.to_bytes());
     bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true).mode(0o600);
-    let written = options
-        .open(&new)
-        .and_then(|mut file| file.write_all(&bytes));
-    if written.and_then(|()| fs::rename(&new, path)).is_err() {
-        let _ = fs::remove_file(&new);
-        return None;
-    }
-    Some(())
+    // Other recorders write here too.
+    let unfinished = path.with_extension(format!("{}.new", std::process::id()));
+    write_whole(&unfinished, path, &bytes)
 }
 
 #[cfg(test)]
@@ -266,8 +252,7 @@ mod tests {
         TableCache::prune(&folder.0, 250);
         let left = |name| folder.0.join(name).exists();
         assert!(left("old") && left("new") && !left("older"));
-        let meta = fs::metadata(folder.0.join("old")).expect("there");
-        touch(&File::open(folder.0.join("old")).expect("open"), &meta);
+        touch(&folder.0.join("old"));
         TableCache::prune(&folder.0, 100);
         assert_eq!((left("old"), left("new")), (true, false), "by its use");
     }

@@ -105,12 +105,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), DeliveryError> {
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
         .map_err(failed)?;
-    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
-    written.map_err(|source| {
-        // Half a file on a full disk only makes it fuller.
-        let _ = fs::remove_file(&unfinished);
-        failed(source)
-    })
+    dwell_recording::write_whole(&unfinished, path, bytes).map_err(failed)
 }
 
 impl S3 {

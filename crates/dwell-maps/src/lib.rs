@@ -66,8 +66,7 @@ impl Mapping {
 
     /// The path without the remark that it was deleted.
     pub fn file(&self) -> &str {
-        let path = self.path.strip_suffix(" (deleted)");
-        path.unwrap_or(&self.path)
+        without_remark(&self.path)
     }
 
     /// The last part of [`Mapping::file`].
@@ -92,6 +91,11 @@ impl Mapping {
     pub fn link(&self, pid: u32) -> String {
         link(pid, self.start..self.end)
     }
+}
+
+/// A path as the kernel tells it of a process' files, without the remark that the file was deleted.
+pub fn without_remark(path: &str) -> &str {
+    path.strip_suffix(" (deleted)").unwrap_or(path)
 }
 
 /// Those of a process' mappings that are of the file which we reach by a path, see [`Mapping::reach`].

@@ -1,9 +1,10 @@
 //! The folder of a recording: names of its files, and writes that are whole or not there.
 use crate::buffers::TABLES;
 use crate::error::RecordingError;
+use crate::whole::write_whole;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Name of the file that says what the recording is, and up to which segment it holds.
@@ -67,18 +68,11 @@ pub fn list(path: &Path) -> Result<Listing, RecordingError> {
     Ok(listing)
 }
 
-/// Puts `bytes` in place under `name`: a reader sees all of them or the file that was there before.
-///
-/// Nothing is forced to the disk: a killed recorder loses nothing by that, and a machine that loses
-/// power loses what its kernel had not written yet.
-pub fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), RecordingError> {
-    let (unfinished, path) = (folder.join(UNFINISHED), folder.join(name));
-    let written = fs::write(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, &path));
-    written.map_err(|source| {
-        // Half a file on a full disk only makes it fuller.
-        let _ = fs::remove_file(&unfinished);
-        RecordingError::write(&path, source)
-    })
+/// Puts `bytes` in place under `name`, see [`write_whole`].
+pub fn write_into(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), RecordingError> {
+    let path = folder.join(name);
+    write_whole(&folder.join(UNFINISHED), &path, bytes)
+        .map_err(|source| RecordingError::write(&path, source))
 }
 
 /// Removes a file; one that is not there is removed already.
@@ -89,27 +83,6 @@ pub fn remove(path: &Path) -> Result<(), RecordingError> {
         }
         _ => Ok(()),
     }
-}
-
-/// Reads a file of at most `limit` bytes whole.
-pub fn read_whole(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
-    let file = fs::File::open(path)?;
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "not a regular file",
-        ));
-    }
-    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len().min(limit)).unwrap_or(0));
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > limit {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            format!("larger than {limit} bytes"),
-        ));
-    }
-    Ok(bytes)
 }
 
 /// The path of a segment's file.

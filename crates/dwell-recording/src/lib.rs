@@ -22,6 +22,7 @@ mod recording;
 mod schema;
 mod table;
 mod upgrade;
+mod whole;
 mod word;
 mod writer;
 
@@ -37,5 +38,6 @@ pub use meta::{FORMAT_VERSION, Meta};
 pub use recording::{Limits, Recording};
 pub use table::Table;
 pub use tables::Tables;
+pub use whole::{read_whole, write_whole};
 pub use word::Word;
 pub use writer::{Overwrite, Writer, lost_rows};

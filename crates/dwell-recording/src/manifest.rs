@@ -3,6 +3,7 @@ use crate::error::RecordingError;
 use crate::folder::{self, META};
 use crate::meta::Meta;
 use crate::upgrade;
+use crate::whole::read_whole;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,7 +56,7 @@ impl Manifest {
             reason: error.to_string(),
         })?;
         json.push(b'\n');
-        folder::write_whole(path, META, &json)
+        folder::write_into(path, META, &json)
     }
 
     /// Reads `meta.json` and brings it to this format version; also the version it had.
@@ -72,18 +73,17 @@ impl Manifest {
             });
         }
         let file = path.join(META);
-        let json =
-            folder::read_whole(&file, MAX_META_BYTES).map_err(|source| match source.kind() {
-                std::io::ErrorKind::NotFound => RecordingError::NotARecording {
-                    path: path.to_path_buf(),
-                    reason: "it has no meta.json".into(),
-                },
-                std::io::ErrorKind::InvalidData => RecordingError::Meta {
-                    path: file.clone(),
-                    reason: source.to_string(),
-                },
-                _ => RecordingError::io("read", &file, source),
-            })?;
+        let json = read_whole(&file, MAX_META_BYTES).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound => RecordingError::NotARecording {
+                path: path.to_path_buf(),
+                reason: "it has no meta.json".into(),
+            },
+            std::io::ErrorKind::InvalidData => RecordingError::Meta {
+                path: file.clone(),
+                reason: source.to_string(),
+            },
+            _ => RecordingError::io("read", &file, source),
+        })?;
         let damaged = |reason: String| RecordingError::Meta {
             path: file.clone(),
             reason,

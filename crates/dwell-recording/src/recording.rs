@@ -7,6 +7,7 @@ use crate::meta::Meta;
 use crate::table::{Table, keep_last};
 use crate::tables::Tables;
 use crate::upgrade;
+use crate::whole::read_whole;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -273,7 +274,7 @@ impl Recording {
 
 /// Reads one file of a table.
 pub fn read_segment<R: Table>(path: &Path, absent: &[&str]) -> Result<Vec<R>, RecordingError> {
-    let file = folder::read_whole(path, MAX_FILE_BYTES)
+    let file = read_whole(path, MAX_FILE_BYTES)
         .map_err(|source| RecordingError::io("read", path, source))?;
     decode(file, absent).map_err(|reason| RecordingError::segment(path, reason))
 }

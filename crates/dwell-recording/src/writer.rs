@@ -93,7 +93,7 @@ impl Encoder {
         rows: &[R],
     ) -> Result<(), RecordingError> {
         let file = self.encoded(rows)?;
-        folder::write_whole(folder, &folder::segment_name(R::NAME, segment), file)
+        folder::write_into(folder, &folder::segment_name(R::NAME, segment), file)
     }
 
     /// Rows as the bytes of a Parquet file.

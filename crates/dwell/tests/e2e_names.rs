@@ -2,6 +2,7 @@
 //! kernel symbols against kallsyms, code without a file, files that are gone, other namespaces.
 mod stacks_support;
 
+use dwell_recording::rows::FrameRow;
 use stacks_support::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -614,27 +615,27 @@ fn code_in_memory_has_the_names_of_the_file_it_was_copied_from() {
     }
 }
 
+/// Nearly all of a recording's time is of stacks like this.
+fn nearly_all(recorded: &Recorded, is_like_this: impl Fn(&[&FrameRow]) -> bool) {
+    let index = Index::of(&recorded.tables);
+    let (mut like_this, mut total) = (0, 0);
+    for (stack, weight) in index.weights() {
+        let frames = index.stack(stack).frames.iter();
+        let frames: Vec<&FrameRow> = frames.map(|f| index.frame(*f)).collect();
+        total += weight;
+        like_this += if is_like_this(&frames) { weight } else { 0 };
+    }
+    assert!(like_this * 100 >= total * 95, "{like_this} of {total} ns");
+}
+
 /// A library is unmapped without a word, and code that is made at run time may come to lie there.
 #[test]
 #[ignore = "needs root"]
 fn code_where_a_library_was_has_no_name_of_it() {
     let recorded = launch(&[&program("copied"), "stale", "1.5"]);
-    let index = Index::of(&recorded.tables);
-    let (mut without_file, mut total) = (0, 0);
-    for (stack, weight) in index.weights() {
-        let frames = &index.stack(stack).frames;
-        let innermost = frames.first().map(|f| index.frame(*f).module.as_str());
-        total += weight;
-        without_file += if innermost == Some("[anon]") {
-            weight
-        } else {
-            0
-        };
-    }
-    assert!(
-        without_file * 100 >= total * 95,
-        "{without_file} of {total} ns"
-    );
+    nearly_all(&recorded, |frames| {
+        frames.first().is_some_and(|f| f.module == "[anon]")
+    });
 }
 
 /// The core of a Lisp, say: its offsets stand for addresses.
@@ -644,18 +645,11 @@ fn code_of_a_file_that_is_no_elf_has_that_files_name() {
     let scratch = Scratch::new();
     let dir = scratch.path().to_string_lossy().into_owned();
     let recorded = launch(&[&program("copied"), "plain", "1.5", &dir]);
-    let index = Index::of(&recorded.tables);
-    let (mut there, mut total) = (0, 0);
-    for (stack, weight) in index.weights() {
-        let frames = &index.stack(stack).frames;
-        total += weight;
-        let is_there = frames.iter().any(|f| {
-            let frame = index.frame(*f);
-            base_name(&frame.module) == "copied.code" && (0x1010..0x1017).contains(&frame.address)
-        });
-        there += if is_there { weight } else { 0 };
-    }
-    assert!(there * 100 >= total * 95, "{there} of {total} ns");
+    nearly_all(&recorded, |frames| {
+        frames
+            .iter()
+            .any(|f| base_name(&f.module) == "copied.code" && (0x1010..0x1017).contains(&f.address))
+    });
 }
 
 // ---- other namespaces ----

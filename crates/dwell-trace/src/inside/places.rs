@@ -226,7 +226,7 @@ impl Module {
         let opened = File::open(file).map_err(failed)?;
         // SAFETY: the file is one that the target runs; who rewrites such a file in place breaks the target as well.
         let data = unsafe { Mmap::map(&opened) }.map_err(failed)?;
-        let path = path.strip_suffix(" (deleted)").unwrap_or(&path).to_owned();
+        let path = dwell_maps::without_remark(&path).to_owned();
         Ok(Module { path, data })
     }
 }

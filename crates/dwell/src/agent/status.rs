@@ -135,7 +135,7 @@ impl Board {
         let unfinished = self.path.with_extension("unfinished");
         let json = serde_json::to_vec_pretty(&*told).unwrap_or_default();
         // On a full disk there are other worries.
-        let _ = fs::write(&unfinished, json).and_then(|()| fs::rename(&unfinished, &self.path));
+        let _ = dwell_recording::write_whole(&unfinished, &self.path, &json);
     }
 }
 
