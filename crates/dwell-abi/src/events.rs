@@ -31,6 +31,9 @@ c_consts! { emit_consts:
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
+    /// Bit of a word among user pcs that says that it is no pc, but the address of the method that HotSpot's interpreter
+    /// executes there.
+    pub const METHOD_BIT: u32 = 62;
     /// Upper half of the last word of a script's user stack that is not whole; the lower one says why (`StackEnd`).
     pub const STACK_CUT_SHORT: u32 = 0xffff_ffff;
     /// Most kernel frames in a record.
@@ -394,10 +397,63 @@ c_struct! {
         pub end: u64,
         /// Actual address of the table's `text_start`.
         pub text_base: u64,
-        /// Index of the module's [`ModuleTable`], or `TABLE_FRAME_POINTER`.
+        /// Index of the module's [`ModuleTable`], or one of the `TABLE_*` constants.
         pub table: u32,
+        /// Index of the [`CodeHeap`] for `TABLE_CODE_HEAP`, else zero.
+        pub heap: u32,
+    }
+}
+
+c_struct! {
+    /// Where a HotSpot JVM keeps code that it compiled, and how its blobs tell of their frames: see `dwell-hotspot`. Offsets are
+    /// within a blob, in bytes.
+    pub struct CodeHeap {
+        /// Address of its first segment.
+        pub low: u64,
+        /// Address of its map of segments, a byte for each.
+        pub segment_map: u64,
+        /// First address of the interpreter's code.
+        pub interpreter_start: u64,
+        /// First address past it.
+        pub interpreter_end: u64,
+        /// log2 of a segment's bytes.
+        pub segment_shift: u8,
+        /// Bytes of a block's header, before the blob.
+        pub header: u8,
+        /// Offset of the frame's size in words, i32.
+        pub frame_size_at: u8,
+        /// Offset of the distance from the code's start to where the frame is complete.
+        pub frame_complete_at: u8,
+        /// Its bytes: 2 or 4, signed.
+        pub frame_complete_bytes: u8,
+        /// Offset of the address of the code's start, or of that start's own offset.
+        pub code_at: u8,
+        /// 1: it is an offset, i32.
+        pub code_by_offset: u8,
         /// Zero.
-        pub pad: u32,
+        pub pad: u8,
+    }
+}
+
+impl CodeHeap {
+    /// As the kernel side has it.
+    pub fn to_bytes(&self) -> [u8; 40] {
+        let words = [self.low, self.segment_map, self.interpreter_start, self.interpreter_end];
+        let mut bytes = [0; 40];
+        for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes[32..].copy_from_slice(&[
+            self.segment_shift,
+            self.header,
+            self.frame_size_at,
+            self.frame_complete_at,
+            self.frame_complete_bytes,
+            self.code_at,
+            self.code_by_offset,
+            self.pad,
+        ]);
+        bytes
     }
 }
 
@@ -432,6 +488,10 @@ c_consts! { emit_table_consts:
     pub const TABLE_NOT_READY: u32 = 0xffff_fffe;
     /// `Mapping::table`: all of it is reached with the stack as at a function's entry.
     pub const TABLE_LIKE_ENTRY: u32 = 0xffff_fffd;
+    /// `Mapping::table`: code that a HotSpot JVM compiled, in a [`CodeHeap`].
+    pub const TABLE_CODE_HEAP: u32 = 0xffff_fffc;
+    /// Most code heaps: a JVM has one to three.
+    pub const MAX_CODE_HEAPS: u32 = 1024;
     /// Most mappings of one process the in-kernel unwinder knows.
     pub const MAX_MAPPINGS: u32 = 256;
     /// Most modules.
@@ -455,6 +515,7 @@ pub fn emit_c(out: &mut alloc::string::String) {
     TaskRecord::emit_c(out);
     RawRegs::emit_c(out);
     Mapping::emit_c(out);
+    CodeHeap::emit_c(out);
     ModuleTable::emit_c(out);
     IndexEntry::emit_c(out);
 }

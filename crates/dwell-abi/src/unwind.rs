@@ -111,6 +111,9 @@ c_consts! { emit_consts:
     /// Behind the system call of `clone`: with rax = 0 this is the new thread, on a stack of its own
     /// that begins here; otherwise as `KIND_SP`.
     pub const KIND_CLONE: u8 = 10;
+    /// A frame of HotSpot's interpreter, of code that it made itself: the return address is at rbp + 8, the caller's rbp at
+    /// rbp, its sp at rbp - 8, the method at rbp - 24. In no table.
+    pub const KIND_INTERPRETED: u8 = 11;
 
     /// `Rule::cfa_reg`: the stack pointer.
     pub const REG_SP: u8 = 0;

@@ -1,7 +1,9 @@
 //! What is mapped executable where in a process.
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
-use dwell_abi::events::{MAX_MAPPINGS, Mapping, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY};
+use dwell_abi::events::{
+    MAX_MAPPINGS, Mapping, TABLE_CODE_HEAP, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY,
+};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -30,6 +32,8 @@ pub struct AddressSpace {
     hidden: Vec<Range<u64>>,
     /// Where in it the stack is as at a function's entry.
     like_entries: Vec<u64>,
+    /// Where JVMs keep code that they compiled, each with its number for the kernel side.
+    code_heaps: Vec<(Range<u64>, u32)>,
     version: u32,
 }
 
@@ -126,6 +130,7 @@ impl AddressSpace {
         self.version += 1;
         self.hidden.clear();
         self.like_entries.clear();
+        self.code_heaps.clear();
         self.mapped.retain(|_, m| m.time >= time);
     }
 
@@ -137,6 +142,25 @@ impl AddressSpace {
         self.like_entries.extend_from_slice(like_entries);
     }
 
+    /// Where JVMs keep code that they compiled, each with its number for the kernel side.
+    pub fn set_code_heaps(&mut self, heaps: Vec<(Range<u64>, u32)>) {
+        self.version += 1;
+        self.code_heaps = heaps;
+    }
+
+    /// The whole heap that a mapping without a file is part of: it grows.
+    fn code_heap(&self, start: u64, mapped: &Mapped) -> Option<Mapping> {
+        let mut heaps = self.code_heaps.iter();
+        let (range, heap) = heaps.find(|(range, _)| range.contains(&start))?;
+        mapped.module.is_none().then_some(Mapping {
+            start: range.start,
+            end: range.end,
+            text_base: 0,
+            table: TABLE_CODE_HEAP,
+            heap: *heap,
+        })
+    }
+
     /// What the kernel side shall know of a hidden mapping.
     fn shown(&self, start: u64, end: u64) -> impl Iterator<Item = Mapping> {
         let inside = self.like_entries.iter().copied();
@@ -146,7 +170,7 @@ impl AddressSpace {
             end: at + 1,
             text_base: at,
             table: TABLE_LIKE_ENTRY,
-            pad: 0,
+            heap: 0,
         })
     }
 
@@ -164,8 +188,11 @@ impl AddressSpace {
                 rows.extend(self.shown(start, mapped.end));
                 continue;
             }
-            let row = kernel_row(start, mapped, modules);
+            let row = self
+                .code_heap(start, mapped)
+                .unwrap_or_else(|| kernel_row(start, mapped, modules));
             match rows.last_mut() {
+                Some(last) if last.table == TABLE_CODE_HEAP && last.start == row.start => {}
                 // Neighbours without tables are one: JIT regions come in large numbers.
                 Some(last)
                     if last.end == start
@@ -186,7 +213,7 @@ impl AddressSpace {
                 bytes.extend_from_slice(&word.to_ne_bytes());
             }
             bytes.extend_from_slice(&row.table.to_ne_bytes());
-            bytes.extend_from_slice(&row.pad.to_ne_bytes());
+            bytes.extend_from_slice(&row.heap.to_ne_bytes());
         }
         bytes.resize(8 + MAX_MAPPINGS as usize * size_of::<Mapping>(), 0);
         (bytes, rows.len() - kept)
@@ -206,7 +233,7 @@ fn kernel_row(start: u64, mapped: &Mapped, modules: &Modules) -> Mapping {
         end: mapped.end,
         text_base,
         table,
-        pad: 0,
+        heap: 0,
     }
 }
 

@@ -120,7 +120,7 @@ impl Finished {
 pub(crate) fn unnamed(state: &State, frames: impl Iterator<Item = u32>) -> Vec<Unnamed> {
     let places = state.interner.places();
     let mut groups: BTreeMap<(u8, u64), Vec<(u32, u64)>> = BTreeMap::new();
-    for frame in frames {
+    for frame in frames.filter(|frame| !state.is_named(*frame)) {
         let (key, address) = match places[frame as usize] {
             Place::User { module, address } => ((MODULE, module.into()), address),
             Place::Kernel(address) => match state.kernel_code.find(address) {

@@ -16,6 +16,7 @@ mod finished;
 pub mod functions;
 mod futexes;
 mod intern;
+mod java;
 mod kernel_code;
 mod kernel_locks;
 mod kernel_marks;

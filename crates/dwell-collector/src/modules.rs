@@ -9,6 +9,8 @@ use dwell_elf::step::UnwindInfo;
 use dwell_elf::unwind::{self, CfiSections, UnwindTable};
 use dwell_elf::{ElfError, ElfFile, Segment};
 use hashbrown::HashMap;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol};
 use std::cell::OnceCell;
 use std::fs::{File, Metadata};
 use std::io::{self, Write};
@@ -98,6 +100,20 @@ impl Module {
     /// A path by which this process can read the file now, however it is called elsewhere.
     pub fn readable_path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
+    }
+
+    /// Stated addresses of the variables that its dynamic symbols name, of those whose names begin so.
+    pub fn variables(&self, prefix: &str) -> HashMap<String, u64> {
+        let found = || {
+            let bytes = map_file(&self.file)?;
+            let file = ElfFile64::<Endianness>::parse(&*bytes).ok()?;
+            let named = file.dynamic_symbols().filter_map(|symbol| {
+                let name = symbol.name().ok().filter(|name| name.starts_with(prefix))?;
+                symbol.is_definition().then(|| (name.to_owned(), symbol.address()))
+            });
+            Some(named.collect())
+        };
+        found().unwrap_or_default()
     }
 
     /// Full unwind information for stacks that the kernel side could not finish; read on first use.

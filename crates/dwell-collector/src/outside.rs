@@ -1,7 +1,7 @@
 //! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
-use crate::address_space::{AddressSpace, bias};
+use crate::address_space::bias;
 use crate::modules::Modules;
-use crate::processes::read_memory_into;
+use crate::processes::{Process, read_memory_into};
 use dwell_abi::events::MAX_USER_FRAMES;
 use dwell_abi::unwind::StackEnd;
 use dwell_elf::step::{Frame, Module, Registers, Stepper};
@@ -19,12 +19,12 @@ pub struct Walked {
 }
 
 fn walk(
-    space: &AddressSpace,
+    process: &Process,
     modules: &Modules,
     registers: [u64; 17],
     mut read: impl FnMut(u64) -> Option<u64>,
 ) -> Walked {
-    let mapped = space.iter().map(|(start, m)| {
+    let mapped = process.space.iter().map(|(start, m)| {
         let module = m.module.map(|id| modules.get(id));
         Module {
             start,
@@ -37,7 +37,9 @@ fn walk(
     });
     let mut frames = Vec::new();
     let registers = Registers::from_dwarf_order(registers);
-    let end = Stepper::new(mapped.collect()).walk(
+    let compiled = |pc, returned| process.java.row(process.row.pid, pc, returned);
+    let mut stepper = Stepper::new(mapped.collect()).with_compiled(&compiled);
+    let end = stepper.walk(
         &registers,
         &mut read,
         MAX_USER_FRAMES as usize,
@@ -49,17 +51,17 @@ fn walk(
 /// Walks a copy of a stack that begins at the stack pointer. Code without a module is read from the
 /// process itself, as long as it lives. `leave` leads out of code of ours, where they stand in it.
 pub fn walk_copy(
-    space: &AddressSpace,
+    process: &Process,
     modules: &Modules,
     registers: [u64; 17],
     copy: &[u8],
-    pid: u32,
     leave: impl Fn(&dyn Fn(u64) -> Option<u64>) -> Option<[u64; 17]>,
 ) -> Walked {
+    let (pid, space) = (process.row.pid, &process.space);
     let base = registers[usize::from(Registers::RSP)] & !7;
     let left = leave(&|address| word_at(copy, base, address).or_else(|| read_code(pid, address)));
     let mut beyond = false;
-    let mut walked = walk(space, modules, left.unwrap_or(registers), |address| {
+    let mut walked = walk(process, modules, left.unwrap_or(registers), |address| {
         let word = word_at(copy, base, address);
         if word.is_none() && space.find(address).is_some() {
             return read_code(pid, address);
@@ -83,12 +85,13 @@ pub fn walk_copy(
 
 /// Walks the stack of a thread that sleeps; [`StackEnd::NotTaken`] if it was woken meanwhile.
 pub fn walk_memory(
-    space: &AddressSpace,
+    process: &Process,
     modules: &Modules,
     registers: [u64; 17],
     pid: u32,
     tid: u32,
 ) -> Walked {
+    let space = &process.space;
     let mut base = registers[usize::from(Registers::RSP)] & !7;
     let mut copy = vec![0; FIRST_READ];
     let read_at = |base: u64, copy: &mut Vec<u8>| {
@@ -102,7 +105,7 @@ pub fn walk_memory(
         copy.truncate(n);
     };
     read_at(base, &mut copy);
-    let mut walked = walk(space, modules, registers, |address| {
+    let mut walked = walk(process, modules, registers, |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
                 return read_code(pid, address);

@@ -3,6 +3,7 @@ mod mapping;
 
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
+use crate::java::Java;
 use crate::machine;
 use crate::modules::Modules;
 use crate::roots::{Root, Roots};
@@ -34,10 +35,26 @@ pub struct Process {
     published_at: u64,
     /// How many did not fit its limit, at most.
     mappings_left_out: usize,
+    /// Its JVM.
+    pub java: Java,
 }
 
 /// How long what seems to be missing is not looked for again, ns.
 const NOT_BEFORE_NS: u64 = 1_000_000_000;
+
+impl Process {
+    /// Takes in code heaps of its JVM that are new.
+    fn look_for_java(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
+        if self.java.is_sought()
+            && self.row.end_ns.is_none()
+            && self.java.look(maps, modules, &self.space, self.row.pid)?
+        {
+            self.space.set_code_heaps(self.java.heaps().collect());
+            self.space_dirty = true;
+        }
+        Ok(())
+    }
+}
 
 /// All processes.
 #[derive(Default)]
@@ -120,6 +137,7 @@ impl Processes {
         start_ns: u64,
     ) -> u32 {
         let parent_process = self.id_of(parent).map(|id| self.get(id));
+        let java = parent_process.map(|p| p.java.clone()).unwrap_or_default();
         let (mut row, space, root) = parent_process
             .map(|p| (p.row.clone(), p.space.clone(), p.root.clone()))
             .unwrap_or_default();
@@ -133,7 +151,9 @@ impl Processes {
             exit_status: None,
             ..row
         };
-        self.push(row, space, root)
+        let id = self.push(row, space, root);
+        self.processes[id as usize].java = java;
+        id
     }
 
     fn push(&mut self, row: ProcessRow, space: AddressSpace, root: Option<Arc<Root>>) -> u32 {
@@ -152,6 +172,7 @@ impl Processes {
             mappings_read_at: 0,
             published_at: 0,
             mappings_left_out: 0,
+            java: Java::default(),
         });
         id
     }
@@ -196,6 +217,7 @@ impl Processes {
         let process = &mut self.processes[id as usize];
         process.row.name = name;
         process.space.clear_before(process.renamed_at);
+        process.java = Java::default();
         process.space_dirty = true;
         self.read_identity(id);
     }
@@ -256,6 +278,7 @@ impl Processes {
     /// Tells the kernel side of address spaces that changed.
     pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
         for process in &mut self.processes {
+            process.look_for_java(maps, modules)?;
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
                 process.mappings_left_out = process.mappings_left_out.max(left_out);
@@ -272,6 +295,13 @@ impl Processes {
             .iter()
             .map(|p| p.mappings_left_out as u64)
             .sum()
+    }
+
+    /// The name of code at an address that the process' JVM compiled.
+    pub fn java_name(&mut self, id: u32, address: u64) -> Option<String> {
+        let process = &mut self.processes[id as usize];
+        let name = process.java.name(process.row.pid, address)?;
+        Some(name.as_ref().into())
     }
 
     /// Rows of processes that changed since the last call.

@@ -17,11 +17,13 @@ use dwell_recording::Tables;
 use dwell_recording::rows::{EventRow, SampleRow, SliceRow};
 use hashbrown::HashSet;
 
+mod java_names;
 mod lives;
 mod open_waits;
 mod stacks;
 mod waits;
 
+use java_names::JavaNames;
 pub(crate) use stacks::frame_row;
 
 /// Everything known of the target.
@@ -39,6 +41,8 @@ pub struct State {
     joined: Vec<u32>,
     /// Code that the kernel had for a while.
     pub kernel_code: KernelCode,
+    /// Names of code that JVMs compiled.
+    java_names: JavaNames,
     /// What dwell has put into processes.
     pub own_code: OwnCode,
     marks: KernelMarks,
@@ -84,6 +88,7 @@ impl State {
             parts: Parts::default(),
             joined: Vec::new(),
             kernel_code: KernelCode::default(),
+            java_names: JavaNames::default(),
             own_code: OwnCode::default(),
             marks,
             period_ns,
@@ -120,6 +125,16 @@ impl State {
         Ok(())
     }
 
+    /// Names frames of code that JVMs compiled, while it is there.
+    pub fn name_java(&mut self) {
+        self.java_names.update(&self.interner, &mut self.processes);
+    }
+
+    /// Whether a frame has got its name.
+    pub fn is_named(&self, frame: u32) -> bool {
+        self.java_names.has(frame)
+    }
+
     /// All rows gathered since the last call (without `meta`).
     pub fn take_rows(&mut self) -> Tables {
         let modules = &self.modules;
@@ -128,6 +143,7 @@ impl State {
             threads: self.threads.take_threads(),
             mappings: self.processes.take_mappings(),
             frames: self.interner.take_frames(|place| frame_row(place, modules)),
+            symbols: self.java_names.take(),
             stacks: std::mem::take(&mut self.interner.new_stacks),
             futexes: self.threads.futexes.take_new(|process, address| {
                 data_place(&self.processes, modules, process, address)

@@ -3,6 +3,7 @@
 use crate::error::CollectError;
 use dwell_abi::events;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// See the module's text.
@@ -10,6 +11,9 @@ pub struct UnwindMaps {
     processes: MapHandle,
     tables: MapHandle,
     chunks: MapHandle,
+    code_heaps: MapHandle,
+    /// How many there are.
+    known_heaps: Cell<u32>,
     /// The chunk that stood for all when the object was loaded.
     first_chunk: MapHandle,
 }
@@ -37,6 +41,8 @@ impl UnwindMaps {
             processes: handle("processes")?,
             tables: handle("tables")?,
             chunks: handle("chunks")?,
+            code_heaps: handle("code_heaps")?,
+            known_heaps: Cell::new(0),
             first_chunk,
         })
     }
@@ -57,6 +63,24 @@ impl UnwindMaps {
     pub fn set_table(&self, index: u32, bytes: &[u8]) -> Result<(), CollectError> {
         self.tables
             .update(&index.to_ne_bytes(), bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
+    }
+
+    /// Adds a JVM's code heap and returns its number; none when there are too many.
+    pub fn add_code_heap(&self, heap: &events::CodeHeap) -> Result<Option<u32>, CollectError> {
+        let index = self.known_heaps.get();
+        if index == events::MAX_CODE_HEAPS {
+            return Ok(None);
+        }
+        self.set_code_heap(index, heap)?;
+        self.known_heaps.set(index + 1);
+        Ok(Some(index))
+    }
+
+    /// Replaces what is known of a code heap.
+    pub fn set_code_heap(&self, index: u32, heap: &events::CodeHeap) -> Result<(), CollectError> {
+        self.code_heaps
+            .update(&index.to_ne_bytes(), &heap.to_bytes(), MapFlags::ANY)
             .map_err(CollectError::map)
     }
 

@@ -6,6 +6,7 @@
 //! interrupted, all registers.
 use crate::step::Registers;
 use crate::unwind::UnwindTable;
+use dwell_abi::events::METHOD_BIT;
 use dwell_abi::unwind::*;
 
 /// DWARF numbers of the registers in `gregset_t`, in its order: r8 … r15, rdi, rsi, rbp, rbx, rdx,
@@ -44,7 +45,8 @@ impl CoreRegs {
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Actual address; of the instruction after the call when `is_return_address`.
+    /// Actual address; of the instruction after the call when `is_return_address`. Of a frame of HotSpot's interpreter that of
+    /// the method, with [`METHOD_BIT`].
     pub pc: u64,
     /// True for a caller; false for the innermost frame, for a signal trampoline (nobody called it)
     /// and for a frame interrupted by a signal.
@@ -84,6 +86,7 @@ pub fn step_row(
         KIND_SIGNAL => interrupted(sp, read),
         KIND_FP if bp == 0 => Err(StackEnd::Complete),
         KIND_FP => by_frame_pointer(regs, read).map_err(|_| StackEnd::BadFramePointer),
+        KIND_INTERPRETED => interpreted(regs, read),
         KIND_NONE => Err(StackEnd::NoRow),
         KIND_END => Err(StackEnd::Complete),
         _ => Err(StackEnd::Unsupported),
@@ -191,12 +194,44 @@ pub(crate) fn by_frame_pointer(
     read: &mut impl FnMut(u64) -> Option<u64>,
 ) -> Result<CoreRegs, StackEnd> {
     let (sp, bp) = (regs.sp, regs.bp);
-    if bp < sp || bp - sp > MAX_FP_DISTANCE || bp % 8 != 0 {
+    if !is_frame_pointer(sp, bp) {
         return Err(StackEnd::BadFramePointer);
     }
     let caller_bp = read(bp).ok_or(StackEnd::ReadFault)?;
     let pc = read(bp.wrapping_add(8)).ok_or(StackEnd::ReadFault)?;
     caller(pc, bp.wrapping_add(16), caller_bp)
+}
+
+/// Whether rbp may be a frame pointer.
+fn is_frame_pointer(sp: u64, bp: u64) -> bool {
+    bp >= sp && bp - sp <= MAX_FP_DISTANCE && bp % 8 == 0
+}
+
+/// Out of a frame of HotSpot's interpreter, which keeps its caller's sp: that of a compiled one is not where its frame ends.
+fn interpreted(
+    regs: &CoreRegs,
+    read: &mut impl FnMut(u64) -> Option<u64>,
+) -> Result<CoreRegs, StackEnd> {
+    if !is_frame_pointer(regs.sp, regs.bp) {
+        return Err(StackEnd::BadFramePointer);
+    }
+    let mut word = |at: u64| read(at).ok_or(StackEnd::ReadFault);
+    let sp = word(regs.bp.wrapping_sub(8))?;
+    let pc = word(regs.bp.wrapping_add(8))?;
+    let bp = word(regs.bp)?;
+    if sp <= regs.sp {
+        return Err(StackEnd::Loop);
+    }
+    caller(pc, sp, bp)
+}
+
+/// The word that stands for a frame of HotSpot's interpreter: its method.
+pub(crate) fn interpreted_method(
+    regs: &CoreRegs,
+    read: &mut impl FnMut(u64) -> Option<u64>,
+) -> Option<u64> {
+    let method = read(regs.bp.wrapping_sub(24)).filter(|_| is_frame_pointer(regs.sp, regs.bp));
+    method.map(|method| method | 1 << METHOD_BIT)
 }
 
 /// A file mapped into a process, with its rows.

@@ -10,6 +10,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-abi", 0),
     ("dwell-agent", 0),
     ("dwell-elf", 0),
+    ("dwell-hotspot", 0),
     ("dwell-pprof", 0),
     ("dwell-recording", 0),
     ("dwell-symbols", 1),
@@ -33,8 +34,8 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell", 5),
 ];
 
-/// Uses within one level: the unwind rows are agreed on in `dwell-abi` and made in `dwell-elf`.
-const SIDEWAYS: &[(&str, &str)] = &[("dwell-elf", "dwell-abi")];
+/// Uses within one level: the unwind rows are agreed on in `dwell-abi` and made in the others.
+const SIDEWAYS: &[(&str, &str)] = &[("dwell-elf", "dwell-abi"), ("dwell-hotspot", "dwell-abi")];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -39,6 +39,13 @@ struct {
 	__type(value, struct ModuleTable);
 } tables SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_CODE_HEAPS);
+	__type(key, u32);
+	__type(value, struct CodeHeap);
+} code_heaps SEC(".maps");
+
 struct cell_chunk {
 	u64 cells[1 << CHUNK_SHIFT];
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The user stack unwinder. It knows registers, compact rows and memory, and nothing of maps or
- * tasks: cells(), table(), row_slot(), read_user(), struct scratch and struct process_maps come from who
+ * tasks: cells(), table(), code_heap(), row_slot(), read_user(), struct scratch and struct process_maps come from who
  * includes it, so that the same text runs in the kernel and natively in a test.
  *
  * The searches and the stack reads are global functions: the verifier proves each once, whoever
@@ -25,6 +25,7 @@ struct unwind {
 	u64 returned; /* 1: ip is a return address */
 	u64 guessed; /* 1: a frame pointer led here, without unwind information to say so */
 	u32 table;
+	u32 heap; /* of code that a JVM compiled */
 	u32 first; /* index in s->pcs of the leaf */
 	u32 n; /* frames recorded */
 	u32 end;
@@ -258,6 +259,111 @@ __attribute__((noinline)) u64 jit_row(u64 ip)
 	return (u64)KIND_SP << 48 | 2ull << 32;
 }
 
+#define ROW(kind, off8, bp_off8) ((u64)(kind) << 48 | (u64)(u16)(off8) << 32 | (u64)(u8)(bp_off8) << 56)
+#define NO_FRAME_YET ROW(KIND_SP, 1, 0) /* as at a function's entry */
+#define RBP_PUSHED ROW(KIND_SP, 2, -2)
+
+#define SEGMENT_HOPS 16 /* each leads back by up to 254 segments */
+#define FREE_SEGMENT 0xff
+#define LARGEST_FRAME 0x7fff /* words */
+
+/* The blob of a JVM's code heap that holds pc: as CodeHeap::find_block_for. 0: none. */
+__attribute__((noinline)) u64 find_blob(u32 heap, u64 pc)
+{
+	const struct CodeHeap *h = code_heap(heap);
+	u64 segment;
+	u8 back = FREE_SEGMENT;
+
+	if (!h || pc < h->low)
+		return 0;
+	segment = (pc - h->low) >> (h->segment_shift & 31);
+	for (u32 i = 0; i < SEGMENT_HOPS; i++) {
+		if (read_user(&back, 1, h->segment_map + segment) || back == FREE_SEGMENT)
+			return 0;
+		if (!back)
+			return h->low + (segment << (h->segment_shift & 31)) + h->header;
+		segment -= back;
+	}
+	return 0;
+}
+
+/* Where the frame is in the making: at the instruction that stands there (C1's and C2's MacroAssembler::verified_entry). */
+static __always_inline u64 prologue_row(u64 code, u8 before, u32 size)
+{
+	u32 op = code & 0xffffff;
+
+	if (op == 0x6c8948 || op == 0xac8948) /* mov %rbp,N(%rsp), behind sub $N,%rsp */
+		return ROW(KIND_SP, size, 0);
+	if (before == 0x55 && (op == 0xec8348 || op == 0xec8148 || op == 0xec8b48)) /* sub, or mov %rsp,%rbp, behind push %rbp */
+		return RBP_PUSHED;
+	return NO_FRAME_YET;
+}
+
+/* Whether nothing but the poll at a return and the return itself are to come. */
+static __always_inline bool is_returning(u64 code, u64 more)
+{
+	if ((u8)code == 0xc3)
+		return true;
+	if ((code & 0xffffff) == 0x673b49 || (code & 0xffffff) == 0xa73b49) /* cmp N(%r15),%rsp */
+		return true;
+	if ((u16)code == 0x870f) /* ja */
+		return (u8)(code >> 48) == 0xc3;
+	if ((u16)code == 0x0585) /* test %eax,N(%rip) */
+		return (u8)(code >> 48) == 0xc3;
+	if ((u32)code == 0xc3028541) /* test %eax,(%r10) */
+		return true;
+	return (code & 0xffffff) == 0x978b4d && (u32)(code >> 56 | more << 8) == 0xc3028541; /* mov N(%r15),%r10 */
+}
+
+/* The row of code that a JVM compiled: its blob tells how large the frame is, at its top lie the return address and rbp. */
+__attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
+{
+	const struct CodeHeap *h = code_heap(heap);
+	u64 blob, begin = 0, code = 0, more = 0;
+	i32 size = 0, complete = 0;
+	u8 before = 0;
+
+	if (!h)
+		return NO_ROW;
+	if (pc >= h->interpreter_start && pc < h->interpreter_end)
+		return ROW(KIND_INTERPRETED, 0, 0);
+	blob = find_blob(heap, pc);
+	if (!blob || read_user(&size, 4, blob + h->frame_size_at) || size <= 0 || size > LARGEST_FRAME)
+		return NO_ROW;
+	if (returned)
+		return ROW(KIND_SP, size, -2);
+	if (h->frame_complete_bytes == 2) {
+		i16 narrow = 0;
+
+		read_user(&narrow, 2, blob + h->frame_complete_at);
+		complete = narrow;
+	} else {
+		read_user(&complete, 4, blob + h->frame_complete_at);
+	}
+	if (h->code_by_offset) {
+		u32 offset = 0;
+
+		read_user(&offset, 4, blob + h->code_at);
+		begin = blob + offset;
+	} else {
+		read_user(&begin, 8, blob + h->code_at);
+	}
+	read_user(&code, 8, pc);
+	if (complete > 0 && pc < begin + (u32)complete) {
+		read_user(&before, 1, pc - 1);
+		return prologue_row(code, before, size);
+	}
+	if ((u8)code == 0xc3 || (u8)code == 0x5d || (u8)code == 0x49 || (u8)code == 0x0f || (u8)code == 0x85 ||
+	    (u8)code == 0x41 || (u8)code == 0x4d) {
+		read_user(&more, 8, pc + 8);
+		if (is_returning(code, more))
+			return NO_FRAME_YET;
+		if ((u8)code == 0x5d && is_returning(code >> 8 | more << 56, more >> 8))
+			return RBP_PUSHED;
+	}
+	return ROW(KIND_SP, size, -2);
+}
+
 static __always_inline bool is_mapped(struct unwind *u, u64 pc)
 {
 	struct process_maps *maps = u->maps;
@@ -297,11 +403,14 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		u->m_end = maps->m[i].end;
 		u->text_base = maps->m[i].text_base;
 		u->table = maps->m[i].table;
+		u->heap = maps->m[i].heap;
 	}
 	if (u->table == TABLE_NOT_READY)
 		return END_NOT_READY;
 	if (u->table == TABLE_LIKE_ENTRY)
 		row = (u64)KIND_SP << 48 | 1ull << 32;
+	else if (u->table == TABLE_CODE_HEAP)
+		row = code_row(u->heap, pc, u->returned);
 	else if (u->table != TABLE_FRAME_POINTER)
 		row = cached_row(u->table, pc - u->text_base);
 	else if (u->returned)
@@ -344,11 +453,31 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		/* fall through */
 	case KIND_NONE: /* the frame pointer, if it can be one */
 		guess = kind == KIND_NONE;
+		/* A JVM's small stubs that only jump on have no frame; its others keep a frame pointer. */
+		if (u->table == TABLE_CODE_HEAP && !u->returned && is_mapped(u, read_word(s, u->sp))) {
+			cfa = u->sp + 8;
+			break;
+		}
 		if (bp < u->sp || bp - u->sp > MAX_BP_DISTANCE || (bp & 7))
 			return no_frame_pointer(u, guess);
 		cfa = bp + 16;
 		bp_at = bp;
 		break;
+	case KIND_INTERPRETED:
+		if (bp < u->sp || bp - u->sp > MAX_BP_DISTANCE || (bp & 7))
+			return END_BAD_FP;
+		cfa = read_word(s, bp - 8);
+		ra = read_word(s, bp + 8);
+		u->bp = read_word(s, bp);
+		s->pcs[(u->first + u->n - 1) & PCS_MASK] = read_word(s, bp - 24) | 1ull << METHOD_BIT;
+		if (s->fault)
+			return END_READ_FAULT;
+		if (cfa <= u->sp)
+			return END_LOOP;
+		u->ip = ra;
+		u->sp = cfa;
+		u->returned = 1 + u->zero;
+		return GO_ON;
 	case KIND_RA_RDI:
 		if (u->returned)
 			return END_UNSUPPORTED;

@@ -25,6 +25,11 @@ static __always_inline const struct ModuleTable *table(u32 index)
 	return bpf_map_lookup_elem(&tables, &index);
 }
 
+static __always_inline const struct CodeHeap *code_heap(u32 index)
+{
+	return bpf_map_lookup_elem(&code_heaps, &index);
+}
+
 static __always_inline u64 *row_slot(u32 index)
 {
 	return bpf_map_lookup_elem(&row_cache, &index);
@@ -60,7 +65,7 @@ __attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 fi
 		u.zero = u.maps->pad;
 		u.returned = u.guessed = u.zero;
 		u.m_start = u.m_end = u.text_base = u.zero;
-		u.table = u.zero;
+		u.table = u.heap = u.zero;
 		u.n = u.zero;
 		bpf_loop(frames, unwind_frame, &u, 0);
 	} else {

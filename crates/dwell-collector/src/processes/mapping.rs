@@ -3,6 +3,7 @@ use super::{NOT_BEFORE_NS, Processes, hex, read_memory};
 use crate::address_space::{AddressSpace, Mapped, is_code, mapped_before};
 use crate::copied_code;
 use crate::error::CollectError;
+use crate::java;
 use crate::mapped_file::open_mapped;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
@@ -106,6 +107,11 @@ impl Processes {
             start_ns: new.time.max(self.window_start_ns),
         });
         let process = &mut self.processes[id as usize];
+        if java::is_library(&new.path) {
+            process.java.wanted();
+        } else if new.module.is_none() {
+            process.java.mapped(start);
+        }
         process.space.insert(start, new);
         process.space_dirty = true;
     }

@@ -47,6 +47,7 @@ impl Recorder {
         for event in maps {
             self.map(event)?;
         }
+        self.state.name_java();
         self.early_maps.forget(now);
         let State {
             processes, modules, ..

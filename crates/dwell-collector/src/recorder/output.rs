@@ -154,6 +154,7 @@ fn append(writer: &mut Writer, rows: Tables) -> Result<(), dwell_recording::Reco
         writer.append(rows.threads),
         writer.append(rows.mappings),
         writer.append(rows.frames),
+        writer.append(rows.symbols),
         writer.append(rows.stacks),
         writer.append(rows.futexes),
         writer.append(rows.sites),

@@ -94,8 +94,8 @@ impl State {
     /// The stack of a wait in progress. If the thread was woken meanwhile, it is the last one of that site.
     fn stack_from_outside(&mut self, thread: u32, site: u32, last: &ThreadRecord) -> u32 {
         let process = self.threads.get(thread).row.process;
-        let space = &self.processes.get(process).space;
-        let walked = outside::walk_memory(space, &self.modules, last.regs, last.tgid, last.tid);
+        let of = self.processes.get(process);
+        let walked = outside::walk_memory(of, &self.modules, last.regs, last.tgid, last.tid);
         let before = self.threads.get(thread).at_site.get(&site).copied();
         if let (StackEnd::NotTaken, Some(before)) = (walked.end, before) {
             return before;

@@ -6,7 +6,7 @@ use crate::modules::Modules;
 use crate::outside::{self, Walked};
 use crate::own_code::OwnCode;
 use crate::parts::{KernelPart, UserPart, View};
-use crate::processes::{Process, hex};
+use crate::processes::hex;
 use crate::records::Trail;
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
@@ -95,11 +95,11 @@ impl State {
     fn walked_copy(&mut self, process: u32, end: StackEnd, trail: Trail<'_>) -> Option<UserPart> {
         let (regs, copy) = trail.raw()?;
         self.copied_stacks += 1;
-        let Process { row, space, .. } = self.processes.get(process);
+        let of = self.processes.get(process);
         let own = |word: &dyn Fn(u64) -> Option<u64>| {
-            self.own_code.left(process, space, &regs.regs, word)
+            self.own_code.left(process, &of.space, &regs.regs, word)
         };
-        let walked = outside::walk_copy(space, &self.modules, regs.regs, copy, row.pid, own);
+        let walked = outside::walk_copy(of, &self.modules, regs.regs, copy, own);
         let more = walked.frames.len().cmp(&trail.user().count());
         // Where a stack goes on in other memory the copy ends, which is not the reason.
         let is_as_good = more.is_gt() || (more.is_eq() && walked.end != StackEnd::ShortCopy);
@@ -190,6 +190,9 @@ impl Places<'_> {
         if self.own_code.contains(process, address) {
             return Place::Own { process };
         }
+        if address >> METHOD_BIT & 1 == 1 {
+            return Place::Jit { process, address };
+        }
         place(self.space, self.modules, process, address)
     }
 }
@@ -227,7 +230,9 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
             }
         }
         Place::Kernel(address) => row("kernel", "[kernel]", address, None),
-        Place::Jit { process, address } => row("jit", "[anon]", address, Some(process)),
+        Place::Jit { process, address } => {
+            row("jit", "[anon]", address & !(1 << METHOD_BIT), Some(process))
+        }
         Place::Own { process } => row("jit", "[dwell]", 0, Some(process)),
         Place::Unknown { process, address } => row("unknown", "[unknown]", address, Some(process)),
     }

@@ -26,7 +26,7 @@ const NO_ROW: dwell_abi::events::Mapping = dwell_abi::events::Mapping {
     end: 0,
     text_base: 0,
     table: 0,
-    pad: 0,
+    heap: 0,
 };
 
 type Read = unsafe extern "C" fn(to: *mut u8, n: u32, from: u64) -> libc::c_long;

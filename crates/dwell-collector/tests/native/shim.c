@@ -51,6 +51,13 @@ static const struct ModuleTable *table(u32 index)
 	return index < n_tables ? &all_tables[index] : NULL;
 }
 
+/* No JVM is walked here. */
+static const struct CodeHeap *code_heap(u32 index)
+{
+	(void)index;
+	return NULL;
+}
+
 #include "maps.h"
 
 static u64 rows[2 << ROW_PAIRS_BITS];

@@ -1,9 +1,11 @@
 //! Walks a stack with the full register set.
 use super::expression::{Failure, evaluate};
 use super::{Frame, Registers, UnwindInfo};
-use crate::table_step::{CoreRegs, by_frame_pointer, name_trampoline, step_row, trampoline_row};
+use crate::table_step::{
+    CoreRegs, by_frame_pointer, interpreted_method, name_trampoline, step_row, trampoline_row,
+};
 use crate::unwind::Slice;
-use dwell_abi::unwind::{KIND_END, KIND_NONE, StackEnd};
+use dwell_abi::unwind::{self, KIND_END, KIND_INTERPRETED, KIND_NONE, KIND_SP, StackEnd};
 use gimli::{
     CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
 };
@@ -22,9 +24,14 @@ pub struct Module<'a> {
     pub info: Option<&'a UnwindInfo<'a>>,
 }
 
+/// Tells the row at an actual address, that of a call if a frame returned to behind it, of code that a process compiled itself;
+/// none where it did not.
+pub type CompiledRow<'a> = &'a dyn Fn(u64, bool) -> Option<unwind::Row>;
+
 /// Walks the stacks of one process.
 pub struct Stepper<'a> {
     modules: Vec<Module<'a>>,
+    compiled: CompiledRow<'a>,
     context: UnwindContext<usize>,
 }
 
@@ -45,8 +52,14 @@ impl<'a> Stepper<'a> {
         modules.sort_by_key(|module| module.start);
         Stepper {
             modules,
+            compiled: &|_, _| None,
             context: UnwindContext::new(),
         }
+    }
+
+    /// The same in a process that compiles code.
+    pub fn with_compiled(self, compiled: CompiledRow<'a>) -> Self {
+        Stepper { compiled, ..self }
     }
 
     /// Walks from `registers` outwards, appending at most `max_frames` frames (innermost first), and
@@ -79,7 +92,14 @@ impl<'a> Stepper<'a> {
             let Some(module) = self.module_at(at.lookup_pc()) else {
                 return StackEnd::NoMapping;
             };
-            let step = self.step(&module, &at, read);
+            let compiled = match module.info {
+                None => (self.compiled)(at.lookup_pc(), at.is_return_address),
+                Some(_) => None,
+            };
+            let step = match compiled {
+                Some(row) => self.by_compiled(&row, &at, frames, read),
+                None => self.step(&module, &at, read),
+            };
             if step.is_ok_and(|caller| !caller.is_return_address) {
                 name_trampoline(frames);
             }
@@ -150,6 +170,36 @@ impl<'a> Stepper<'a> {
             registers: &registers,
         };
         caller.find(at, fde.is_signal_trampoline(), read)
+    }
+
+    fn by_compiled(
+        &self,
+        row: &unwind::Row,
+        at: &Position,
+        frames: &mut [Frame],
+        read: &mut impl FnMut(u64) -> Option<u64>,
+    ) -> Result<Position, StackEnd> {
+        let core = at.core().ok_or(StackEnd::NoRow)?;
+        // Small stubs that only jump on have no frame; others keep a frame pointer.
+        let has_frame = at.is_return_address
+            || read(core.sp).is_none_or(|returns_to| self.module_at(returns_to).is_none());
+        let row = match row.kind {
+            KIND_NONE if !has_frame => &unwind::Row {
+                kind: KIND_SP,
+                cfa_off8: 1,
+                ..*row
+            },
+            _ => row,
+        };
+        if row.kind == KIND_INTERPRETED
+            && let (Some(frame), Some(pc)) = (frames.last_mut(), interpreted_method(&core, read))
+        {
+            *frame = Frame {
+                pc,
+                is_return_address: false,
+            };
+        }
+        step_row(row, &[], &core, read).map(Position::from_core)
     }
 
     /// Steps by frame pointer where no unwind information holds; believed only when it leads to

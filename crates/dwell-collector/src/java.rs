@@ -1,0 +1,173 @@
+//! Java: frames and names of code that a process' HotSpot JVM compiled.
+use crate::address_space::{AddressSpace, bias};
+use crate::error::CollectError;
+use crate::modules::Modules;
+use crate::processes::read_memory_into;
+use crate::unwind_maps::UnwindMaps;
+use dwell_abi::events::{CodeHeap, METHOD_BIT};
+use dwell_abi::unwind::Row;
+use dwell_hotspot::{Blob, BlobKind, Jvm, Memory};
+use hashbrown::HashMap;
+use std::ops::Range;
+use std::rc::Rc;
+
+/// What the library is called that a JVM lives in.
+pub const LIBRARY: &str = "/libjvm.so";
+
+/// How often a JVM is looked for in vain: it makes its code heaps some ms after its library is mapped, and those of a
+/// process that stands still may never come.
+const TRIES: u32 = 1000;
+
+/// Another process' memory.
+pub struct OfProcess(pub u32);
+
+impl Memory for OfProcess {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        read_memory_into(self.0, address, into) == into.len()
+    }
+}
+
+/// A code heap that the kernel side knows.
+#[derive(Clone)]
+struct Heap {
+    range: Range<u64>,
+    row: CodeHeap,
+    /// Its number there.
+    index: u32,
+}
+
+/// The JVM of a process, as far as one is known.
+#[derive(Clone, Default)]
+pub struct Java {
+    jvm: Option<Rc<Jvm>>,
+    heaps: Vec<Heap>,
+    /// How often it is still looked for.
+    tries: u32,
+    names: HashMap<u64, Option<Rc<str>>>,
+}
+
+impl Java {
+    /// The library was mapped, or code that may be of a heap that is not known.
+    pub fn wanted(&mut self) {
+        self.tries = TRIES;
+    }
+
+    /// What code was mapped anew without a file: a heap that is not known, perhaps.
+    pub fn mapped(&mut self, start: u64) {
+        if self.jvm.is_some() && self.heap_of(start).is_none() {
+            self.wanted();
+        }
+    }
+
+    /// Whether something is missing that may be there by now.
+    pub fn is_sought(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// Looks for code heaps, and tells the kernel side of those that are new. True when there are any.
+    pub fn look(
+        &mut self,
+        maps: &UnwindMaps,
+        modules: &Modules,
+        space: &AddressSpace,
+        pid: u32,
+    ) -> Result<bool, CollectError> {
+        self.tries -= 1;
+        let memory = OfProcess(pid);
+        if self.jvm.is_none() {
+            self.jvm = find_jvm(modules, space, &memory).map(Rc::new);
+        }
+        let Some(jvm) = &self.jvm else {
+            return Ok(false);
+        };
+        let mut is_new = false;
+        for (range, row) in jvm.code_heaps(&memory) {
+            // They come one by one, the interpreter last.
+            let is_whole = row.interpreter_start != 0;
+            let known = self.heaps.iter_mut().find(|heap| heap.range == range);
+            match known {
+                Some(heap) if heap.row == row => {}
+                Some(heap) => {
+                    maps.set_code_heap(heap.index, &row)?;
+                    heap.row = row;
+                    is_new = true;
+                }
+                None => {
+                    let Some(index) = maps.add_code_heap(&row)? else {
+                        continue;
+                    };
+                    self.heaps.push(Heap { range, row, index });
+                    is_new = true;
+                }
+            }
+            if is_whole {
+                self.tries = 0;
+            }
+        }
+        Ok(is_new)
+    }
+
+    /// The code heaps, each with its number for the kernel side.
+    pub fn heaps(&self) -> impl Iterator<Item = (Range<u64>, u32)> {
+        self.heaps.iter().map(|heap| (heap.range.clone(), heap.index))
+    }
+
+    fn heap_of(&self, address: u64) -> Option<&Heap> {
+        self.heaps.iter().find(|heap| heap.range.contains(&address))
+    }
+
+    /// The row of compiled code at an actual address; none outside of it.
+    pub fn row(&self, pid: u32, pc: u64, returned: bool) -> Option<Row> {
+        let heap = self.heap_of(pc)?;
+        Some(dwell_hotspot::code_row(&OfProcess(pid), &heap.row, pc, returned))
+    }
+
+    /// What a frame is called: the method that is interpreted, if [`METHOD_BIT`] is set, or what is at an actual address.
+    pub fn name(&mut self, pid: u32, address: u64) -> Option<Rc<str>> {
+        let memory = OfProcess(pid);
+        let jvm = self.jvm.clone()?;
+        if address >> METHOD_BIT & 1 == 1 {
+            return self.method_name(&jvm, &memory, address & !(1 << METHOD_BIT));
+        }
+        let heap = self.heap_of(address)?;
+        if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
+            return Some("[interpreter]".into());
+        }
+        match jvm.blob(&memory, &heap.row, address)? {
+            Blob {
+                kind: BlobKind::Method(method),
+                ..
+            } => self.method_name(&jvm, &memory, method),
+            Blob {
+                kind: BlobKind::Stub(name),
+                ..
+            } => Some(format!("[{name}]").into()),
+        }
+    }
+
+    fn method_name(&mut self, jvm: &Jvm, memory: &OfProcess, method: u64) -> Option<Rc<str>> {
+        let read = || {
+            let method = jvm.method(memory, method)?;
+            Some(format!("{}.{}", method.class, method.name).into())
+        };
+        self.names.entry(method).or_insert_with(read).clone()
+    }
+}
+
+/// Reads the tables of the process' `libjvm.so`.
+fn find_jvm(modules: &Modules, space: &AddressSpace, memory: &OfProcess) -> Option<Jvm> {
+    let mut libraries = space.iter().filter(|(_, mapped)| is_library(&mapped.path));
+    let (start, mapped) = libraries.find(|(_, mapped)| mapped.module.is_some())?;
+    let module = modules.get(mapped.module?);
+    let bias = bias(start, mapped, module)?;
+    let symbols = module.variables(dwell_hotspot::SYMBOLS);
+    Jvm::read(memory, |name| {
+        let stated = symbols.get(name)?;
+        Some(stated.wrapping_add(bias))
+    })
+}
+
+/// Whether a path is that of a JVM's library.
+pub fn is_library(path: &str) -> bool {
+    path.ends_with(LIBRARY)
+}

@@ -1,0 +1,178 @@
+//! What of a JVM's layout matters here, from 8 to 25 and likely later.
+use crate::memory::Memory;
+use crate::structs::Structs;
+use dwell_abi::events::CodeHeap;
+use std::ops::Range;
+
+/// Most code heaps of one JVM: there are three, or one.
+const MOST_HEAPS: u64 = 16;
+
+/// A running JVM.
+#[derive(Clone, Debug)]
+pub struct Jvm {
+    pub(crate) heaps: Heaps,
+    pub(crate) blob: BlobFields,
+    pub(crate) methods: MethodFields,
+}
+
+/// How to find the code heaps.
+#[derive(Clone, Debug)]
+pub(crate) struct Heaps {
+    /// Where the pointer to the array of heaps lies, and that to the interpreter's queue of stubs.
+    array: u64,
+    interpreter: u64,
+    array_length: u64,
+    array_data: u64,
+    memory: u64,
+    segment_map: u64,
+    segment_shift: u64,
+    low: u64,
+    low_boundary: u64,
+    high_boundary: u64,
+    stub_buffer: u64,
+    stub_limit: u64,
+}
+
+/// Of a blob of code, by offsets in it.
+#[derive(Clone, Debug)]
+pub(crate) struct BlobFields {
+    pub(crate) header: u8,
+    pub(crate) name: u64,
+    pub(crate) size: u64,
+    pub(crate) method: u64,
+    frame_size: u8,
+    frame_complete: u8,
+    frame_complete_bytes: u8,
+    code: u8,
+    code_by_offset: bool,
+}
+
+/// From a method to its name.
+#[derive(Clone, Debug)]
+pub(crate) struct MethodFields {
+    pub(crate) constant: u64,
+    pub(crate) constants: u64,
+    pub(crate) name_index: u64,
+    pub(crate) pool_holder: u64,
+    pub(crate) pool_size: u64,
+    pub(crate) class_name: u64,
+    pub(crate) symbol_length: u64,
+    pub(crate) symbol_body: u64,
+}
+
+impl Jvm {
+    /// Reads its tables. `symbol` gives the actual address of a variable of its `libjvm.so`, which are named
+    /// [`crate::SYMBOLS`] and more. None for a JVM whose tables are not there yet, or lack what is needed.
+    pub fn read(memory: &impl Memory, symbol: impl Fn(&str) -> Option<u64>) -> Option<Jvm> {
+        let structs = Structs::read(memory, symbol)?;
+        Some(Jvm {
+            heaps: Heaps::of(&structs)?,
+            blob: BlobFields::of(&structs)?,
+            methods: MethodFields::of(&structs)?,
+        })
+    }
+
+    /// The code heaps that there are now, each with the memory that it may grow into.
+    pub fn code_heaps(&self, memory: &impl Memory) -> Vec<(Range<u64>, CodeHeap)> {
+        self.find_heaps(memory).unwrap_or_default()
+    }
+
+    fn find_heaps(&self, memory: &impl Memory) -> Option<Vec<(Range<u64>, CodeHeap)>> {
+        let at = &self.heaps;
+        let array = memory.word(at.array)?;
+        let length = memory.int(array.wrapping_add(at.array_length))?;
+        let data = memory.word(array.wrapping_add(at.array_data))?;
+        let interpreter = self.interpreter(memory).unwrap_or_default();
+        let heap = |n: u64| {
+            let heap = memory.word(data.wrapping_add(8 * n))?;
+            let space = heap.wrapping_add(at.memory);
+            let word = |at: u64| memory.word(at);
+            let [low, start, end] = [
+                word(space.wrapping_add(at.low))?,
+                word(space.wrapping_add(at.low_boundary))?,
+                word(space.wrapping_add(at.high_boundary))?,
+            ];
+            let segments = heap.wrapping_add(at.segment_map);
+            let shift = memory.int(heap.wrapping_add(at.segment_shift))?;
+            let row = CodeHeap {
+                low,
+                segment_map: word(segments.wrapping_add(at.low))?,
+                interpreter_start: interpreter.start,
+                interpreter_end: interpreter.end,
+                segment_shift: u8::try_from(shift).ok().filter(|shift| *shift < 32)?,
+                header: self.blob.header,
+                frame_size_at: self.blob.frame_size,
+                frame_complete_at: self.blob.frame_complete,
+                frame_complete_bytes: self.blob.frame_complete_bytes,
+                code_at: self.blob.code,
+                code_by_offset: self.blob.code_by_offset.into(),
+                pad: 0,
+            };
+            (start <= low && low < end && low != 0).then_some((start..end, row))
+        };
+        let length = u64::try_from(length).ok()?.min(MOST_HEAPS);
+        Some((0..length).filter_map(heap).collect())
+    }
+
+    /// The interpreter's code; none before it is made.
+    fn interpreter(&self, memory: &impl Memory) -> Option<Range<u64>> {
+        let queue = memory.word(self.heaps.interpreter)?;
+        let start = memory.word(queue.checked_add(self.heaps.stub_buffer)?)?;
+        let length = memory.int(queue.checked_add(self.heaps.stub_limit)?)?;
+        let end = start.checked_add(u64::try_from(length).ok()?)?;
+        (queue != 0 && start != 0).then_some(start..end)
+    }
+}
+
+impl Heaps {
+    fn of(structs: &Structs) -> Option<Self> {
+        Some(Heaps {
+            array: structs.address("CodeCache::_heaps")?,
+            interpreter: structs.address("AbstractInterpreter::_code")?,
+            array_length: structs.offset(&["GrowableArrayBase::_len", "GenericGrowableArray::_len"])?,
+            array_data: structs.offset(&["GrowableArray<int>::_data"])?,
+            memory: structs.offset(&["CodeHeap::_memory"])?,
+            segment_map: structs.offset(&["CodeHeap::_segmap"])?,
+            segment_shift: structs.offset(&["CodeHeap::_log2_segment_size"])?,
+            low: structs.offset(&["VirtualSpace::_low"])?,
+            low_boundary: structs.offset(&["VirtualSpace::_low_boundary"])?,
+            high_boundary: structs.offset(&["VirtualSpace::_high_boundary"])?,
+            stub_buffer: structs.offset(&["StubQueue::_stub_buffer"])?,
+            stub_limit: structs.offset(&["StubQueue::_buffer_limit"])?,
+        })
+    }
+}
+
+impl BlobFields {
+    fn of(structs: &Structs) -> Option<Self> {
+        let complete = structs.field(&["CodeBlob::_frame_complete_offset"])?;
+        let code = structs.field(&["CodeBlob::_code_begin", "CodeBlob::_code_offset"])?;
+        let narrow = |offset: u64| u8::try_from(offset).ok();
+        Some(BlobFields {
+            header: narrow(structs.size("HeapBlock")?)?,
+            name: structs.offset(&["CodeBlob::_name"])?,
+            size: structs.offset(&["CodeBlob::_size"])?,
+            method: structs.offset(&["nmethod::_method", "CompiledMethod::_method"])?,
+            frame_size: narrow(structs.offset(&["CodeBlob::_frame_size"])?)?,
+            frame_complete: narrow(complete.offset)?,
+            frame_complete_bytes: if complete.kind == "int" { 4 } else { 2 },
+            code: narrow(code.offset)?,
+            code_by_offset: code.kind == "int",
+        })
+    }
+}
+
+impl MethodFields {
+    fn of(structs: &Structs) -> Option<Self> {
+        Some(MethodFields {
+            constant: structs.offset(&["Method::_constMethod"])?,
+            constants: structs.offset(&["ConstMethod::_constants"])?,
+            name_index: structs.offset(&["ConstMethod::_name_index"])?,
+            pool_holder: structs.offset(&["ConstantPool::_pool_holder"])?,
+            pool_size: structs.size("ConstantPool")?,
+            class_name: structs.offset(&["Klass::_name"])?,
+            symbol_length: structs.offset(&["Symbol::_length"])?,
+            symbol_body: structs.offset(&["Symbol::_body", "Symbol::_body[0]"])?,
+        })
+    }
+}
