@@ -6,8 +6,7 @@ use crate::processes::read_memory_into;
 use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{CodeHeap, METHOD_BIT};
 use dwell_abi::unwind::Row;
-use dwell_hotspot::{Blob, BlobKind, Jvm, Memory};
-use hashbrown::HashMap;
+use dwell_hotspot::{BlobKind, Jvm, Memory, Method};
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -43,7 +42,6 @@ pub struct Java {
     heaps: Vec<Heap>,
     /// How often it is still looked for.
     tries: u32,
-    names: HashMap<u64, Option<Rc<str>>>,
 }
 
 impl Java {
@@ -122,35 +120,28 @@ impl Java {
         Some(dwell_hotspot::code_row(&OfProcess(pid), &heap.row, pc, returned))
     }
 
-    /// What a frame is called: the method that is interpreted, if [`METHOD_BIT`] is set, or what is at an actual address.
-    pub fn name(&mut self, pid: u32, address: u64) -> Option<Rc<str>> {
+    /// The methods at a frame, innermost first: the one that is interpreted, if [`METHOD_BIT`] is set, or what a compiler put
+    /// at an actual address. HotSpot's own code there has names in brackets.
+    pub fn methods(&self, pid: u32, address: u64) -> Vec<Method> {
         let memory = OfProcess(pid);
-        let jvm = self.jvm.clone()?;
-        if address >> METHOD_BIT & 1 == 1 {
-            return self.method_name(&jvm, &memory, address & !(1 << METHOD_BIT));
-        }
-        let heap = self.heap_of(address)?;
-        if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
-            return Some("[interpreter]".into());
-        }
-        match jvm.blob(&memory, &heap.row, address)? {
-            Blob {
-                kind: BlobKind::Method(method),
-                ..
-            } => self.method_name(&jvm, &memory, method),
-            Blob {
-                kind: BlobKind::Stub(name),
-                ..
-            } => Some(format!("[{name}]").into()),
-        }
-    }
-
-    fn method_name(&mut self, jvm: &Jvm, memory: &OfProcess, method: u64) -> Option<Rc<str>> {
-        let read = || {
-            let method = jvm.method(memory, method)?;
-            Some(format!("{}.{}", method.class, method.name).into())
+        let Some(jvm) = &self.jvm else {
+            return Vec::new();
         };
-        self.names.entry(method).or_insert_with(read).clone()
+        if address >> METHOD_BIT & 1 == 1 {
+            let method = jvm.method(&memory, address & !(1 << METHOD_BIT));
+            return method.into_iter().collect();
+        }
+        let Some(heap) = self.heap_of(address) else {
+            return Vec::new();
+        };
+        if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
+            return vec![Method::stub("interpreter")];
+        }
+        let blob = jvm.blob(&memory, &heap.row, address);
+        blob.map_or_else(Vec::new, |blob| match blob.kind {
+            BlobKind::Method(method) => jvm.methods_at(&memory, blob.address, method, address),
+            BlobKind::Stub(name) => vec![Method::stub(&name)],
+        })
     }
 }
 

@@ -297,13 +297,6 @@ impl Processes {
             .sum()
     }
 
-    /// The name of code at an address that the process' JVM compiled.
-    pub fn java_name(&mut self, id: u32, address: u64) -> Option<String> {
-        let process = &mut self.processes[id as usize];
-        let name = process.java.name(process.row.pid, address)?;
-        Some(name.as_ref().into())
-    }
-
     /// Rows of processes that changed since the last call.
     pub fn take_processes(&mut self) -> Vec<ProcessRow> {
         self.processes

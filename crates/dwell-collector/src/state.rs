@@ -127,7 +127,7 @@ impl State {
 
     /// Names frames of code that JVMs compiled, while it is there.
     pub fn name_java(&mut self) {
-        self.java_names.update(&self.interner, &mut self.processes);
+        self.java_names.update(&self.interner, &self.processes);
     }
 
     /// Whether a frame has got its name.

@@ -13,6 +13,10 @@ pub struct Jvm {
     pub(crate) heaps: Heaps,
     pub(crate) blob: BlobFields,
     pub(crate) methods: MethodFields,
+    /// None where the tables do not tell of inlined methods.
+    pub(crate) scopes: Option<Scopes>,
+    /// None where they do not tell of lines.
+    pub(crate) lines: Option<Lines>,
 }
 
 /// How to find the code heaps.
@@ -58,6 +62,64 @@ pub(crate) struct MethodFields {
     pub(crate) class_name: u64,
     pub(crate) symbol_length: u64,
     pub(crate) symbol_body: u64,
+    /// Of a constant pool, or of a class in versions before 14.
+    pub(crate) source_file: SourceFile,
+}
+
+/// Where the index of a source file's name is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum SourceFile {
+    OfPool(u64),
+    OfClass(u64),
+    Unknown,
+}
+
+/// From a place in compiled code to the methods there.
+#[derive(Clone, Debug)]
+pub(crate) struct Scopes {
+    /// See `Packed`.
+    pub(crate) excluded: u32,
+    code: u64,
+    code_by_offset: bool,
+    places: u64,
+    apart: Apart,
+}
+
+/// Where the tables of a compiled method lie.
+#[derive(Clone, Debug)]
+enum Apart {
+    /// In its blob, by offsets of offsets.
+    Not {
+        metadata: u64,
+        data: u64,
+        places_end: u64,
+    },
+    /// Outside, since 25.
+    Yes {
+        immutable: u64,
+        mutable: u64,
+        relocations: u64,
+        data: u64,
+    },
+}
+
+/// Addresses of the tables of a compiled method.
+pub(crate) struct Tables {
+    pub(crate) code: u64,
+    pub(crate) places: u64,
+    pub(crate) places_end: u64,
+    pub(crate) data: u64,
+    pub(crate) metadata: u64,
+}
+
+/// From a bytecode to its line.
+#[derive(Clone, Debug)]
+pub(crate) struct Lines {
+    pub(crate) excluded: u32,
+    pub(crate) flags: u64,
+    pub(crate) code_size: u64,
+    /// Bytes of a `ConstMethod`.
+    pub(crate) size: u64,
 }
 
 impl Jvm {
@@ -69,6 +131,8 @@ impl Jvm {
             heaps: Heaps::of(&structs)?,
             blob: BlobFields::of(&structs)?,
             methods: MethodFields::of(&structs)?,
+            scopes: Scopes::of(&structs, memory),
+            lines: Lines::of(&structs, memory),
         })
     }
 
@@ -173,6 +237,106 @@ impl MethodFields {
             class_name: structs.offset(&["Klass::_name"])?,
             symbol_length: structs.offset(&["Symbol::_length"])?,
             symbol_body: structs.offset(&["Symbol::_body", "Symbol::_body[0]"])?,
+            source_file: SourceFile::of(structs),
+        })
+    }
+}
+
+impl SourceFile {
+    fn of(structs: &Structs) -> Self {
+        let of_pool = structs.offset(&["ConstantPool::_source_file_name_index"]);
+        let of_class = structs.offset(&["InstanceKlass::_source_file_name_index"]);
+        match (of_pool, of_class) {
+            (Some(offset), _) => SourceFile::OfPool(offset),
+            (_, Some(offset)) => SourceFile::OfClass(offset),
+            _ => SourceFile::Unknown,
+        }
+    }
+}
+
+/// How many of the smallest bytes packed integers leave out: 0 ends streams since JDK 20.
+fn excluded(structs: &Structs, memory: &impl Memory) -> Option<u32> {
+    let version = structs.address("Abstract_VM_Version::_vm_major_version")?;
+    Some((memory.int(version)? >= 20).into())
+}
+
+impl Scopes {
+    fn of(structs: &Structs, memory: &impl Memory) -> Option<Self> {
+        let offset = |name| structs.offset(&[name]);
+        let code = structs.field(&["CodeBlob::_code_begin", "CodeBlob::_code_offset"])?;
+        let apart = match offset("nmethod::_immutable_data") {
+            None => Apart::Not {
+                metadata: offset("nmethod::_metadata_offset")?,
+                data: structs.offset(&[
+                    "CompiledMethod::_scopes_data_begin",
+                    "nmethod::_scopes_data_begin",
+                ])?,
+                places_end: offset("nmethod::_dependencies_offset")?,
+            },
+            Some(immutable) => Apart::Yes {
+                immutable,
+                mutable: offset("CodeBlob::_mutable_data")?,
+                relocations: offset("CodeBlob::_relocation_size")?,
+                data: offset("nmethod::_scopes_data_offset")?,
+            },
+        };
+        Some(Scopes {
+            excluded: excluded(structs, memory)?,
+            code: code.offset,
+            code_by_offset: code.kind == "int",
+            places: offset("nmethod::_scopes_pcs_offset")?,
+            apart,
+        })
+    }
+
+    /// The tables of a compiled method.
+    pub(crate) fn tables(&self, memory: &impl Memory, blob: u64) -> Option<Tables> {
+        let word = |at: u64| memory.word(blob.checked_add(at)?);
+        let offset = |at: u64| u64::try_from(memory.int(blob.checked_add(at)?)?).ok();
+        let code = match self.code_by_offset {
+            false => word(self.code)?,
+            true => blob.checked_add(offset(self.code)?)?,
+        };
+        let places = offset(self.places)?;
+        Some(match self.apart {
+            Apart::Not {
+                metadata,
+                data,
+                places_end,
+            } => Tables {
+                code,
+                places: blob.checked_add(places)?,
+                places_end: blob.checked_add(offset(places_end)?)?,
+                data: word(data)?,
+                metadata: blob.checked_add(offset(metadata)?)?,
+            },
+            Apart::Yes {
+                immutable,
+                mutable,
+                relocations,
+                data,
+            } => {
+                let immutable = word(immutable)?;
+                let data = immutable.checked_add(offset(data)?)?;
+                Tables {
+                    code,
+                    places: immutable.checked_add(places)?,
+                    places_end: data,
+                    data,
+                    metadata: word(mutable)?.checked_add(offset(relocations)?)?,
+                }
+            }
+        })
+    }
+}
+
+impl Lines {
+    fn of(structs: &Structs, memory: &impl Memory) -> Option<Self> {
+        Some(Lines {
+            excluded: excluded(structs, memory)?,
+            flags: structs.offset(&["ConstMethod::_flags", "ConstMethod::_flags._flags"])?,
+            code_size: structs.offset(&["ConstMethod::_code_size"])?,
+            size: structs.size("ConstMethod")?,
         })
     }
 }

@@ -8,9 +8,12 @@
 
 mod heap;
 mod layout;
+mod lines;
 mod memory;
 mod names;
+mod packed;
 mod rows;
+mod scopes;
 mod structs;
 
 pub use heap::{Blob, BlobKind};

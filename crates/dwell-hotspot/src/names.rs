@@ -1,5 +1,5 @@
 //! Names of Java methods.
-use crate::layout::Jvm;
+use crate::layout::{Jvm, SourceFile};
 use crate::memory::Memory;
 
 /// Longest part of a name that is believed, bytes.
@@ -8,10 +8,40 @@ const LONGEST: usize = 4096;
 /// A Java method.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Method {
-    /// Its class with packages, `java.util.HashMap`.
+    /// Its class with packages, `java.util.HashMap`; empty for the JVM's own code.
     pub class: String,
     /// Its name.
     pub name: String,
+    /// Its class' source file, without folders.
+    pub file: Option<String>,
+    /// The line that is executed, where that is known.
+    pub line: Option<u32>,
+}
+
+impl Method {
+    /// Code of the JVM itself.
+    pub fn stub(name: &str) -> Self {
+        Method {
+            class: String::new(),
+            name: format!("[{name}]"),
+            file: None,
+            line: None,
+        }
+    }
+
+    /// `java.util.HashMap.merge`.
+    pub fn full_name(&self) -> String {
+        match self.class.as_str() {
+            "" => self.name.clone(),
+            class => format!("{class}.{}", self.name),
+        }
+    }
+}
+
+/// A class as Java writes it. Hidden ones, as of lambdas, have an address in their name, which differs from run to run.
+fn shown_class(class: &str) -> String {
+    let without_address = class.split_once("+0x").map_or(class, |(name, _)| name);
+    without_address.replace('/', ".")
 }
 
 impl Jvm {
@@ -22,15 +52,34 @@ impl Jvm {
         let pool = memory.word(constant.checked_add(at.constants)?)?;
         let name = memory.short(constant.checked_add(at.name_index)?)?;
         let holder = memory.word(pool.checked_add(at.pool_holder)?)?;
-        // The pool's entries lie behind it, a word each.
-        let entry = pool.checked_add(at.pool_size)?.checked_add(8 * u64::from(name))?;
-        // Its lowest bit tells entries that are resolved, in old versions.
-        let name = self.symbol(memory, memory.word(entry)? & !1)?;
+        let name = self.entry(memory, pool, name)?;
         let class = self.symbol(memory, memory.word(holder.checked_add(at.class_name)?)?)?;
         Some(Method {
-            class: class.replace('/', "."),
+            class: shown_class(&class),
             name,
+            file: self.source_file(memory, pool, holder),
+            line: None,
         })
+    }
+
+    fn source_file(&self, memory: &impl Memory, pool: u64, class: u64) -> Option<String> {
+        let index = match self.methods.source_file {
+            SourceFile::OfPool(offset) => memory.short(pool.checked_add(offset)?)?,
+            SourceFile::OfClass(offset) => memory.short(class.checked_add(offset)?)?,
+            SourceFile::Unknown => 0,
+        };
+        if index == 0 {
+            return None;
+        }
+        self.entry(memory, pool, index)
+    }
+
+    /// The symbol at an index of a constant pool, whose entries lie behind it, a word each.
+    fn entry(&self, memory: &impl Memory, pool: u64, index: u16) -> Option<String> {
+        let entries = pool.checked_add(self.methods.pool_size)?;
+        let entry = memory.word(entries.checked_add(8 * u64::from(index))?)?;
+        // In old versions the lowest bit tells of some that they are resolved.
+        self.symbol(memory, entry & !1)
     }
 
     fn symbol(&self, memory: &impl Memory, symbol: u64) -> Option<String> {

@@ -15,20 +15,28 @@ pub(super) struct JavaNames {
 
 impl JavaNames {
     /// Names frames that are new since the last call.
-    pub fn update(&mut self, interner: &Interner, processes: &mut Processes) {
+    pub fn update(&mut self, interner: &Interner, processes: &Processes) {
         let places = interner.places();
         for (frame, place) in (self.seen as u32..).zip(&places[self.seen..]) {
             let Place::Jit { process, address } = *place else {
                 continue;
             };
-            if let Some(function) = processes.java_name(process, address) {
-                self.named.insert(frame);
-                self.new.push(SymbolRow {
-                    frame,
-                    function,
-                    ..SymbolRow::default()
-                });
+            let process = processes.get(process);
+            let methods = process.java.methods(process.row.pid, address);
+            if methods.is_empty() {
+                continue;
             }
+            self.named.insert(frame);
+            let outermost = methods.len() as u32 - 1;
+            let rows = methods.into_iter().zip(0..).map(|(method, depth)| SymbolRow {
+                frame,
+                depth,
+                function: method.full_name(),
+                file: method.file,
+                line: method.line,
+                inlined: depth < outermost,
+            });
+            self.new.extend(rows);
         }
         self.seen = places.len();
     }
