@@ -133,7 +133,7 @@ public class Frames {
     static void compute(double seconds) {
         long end = System.nanoTime() + (long) (seconds * 1e9), sum = 0;
         while (System.nanoTime() < end) {
-            sum += calls(25) + mixes(500_000);
+            sum += calls(27) + mixes(500_000);
         }
         System.out.println(sum);
     }

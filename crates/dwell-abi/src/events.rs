@@ -31,9 +31,13 @@ c_consts! { emit_consts:
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
-    /// Bit of a word among user pcs that says that it is no pc, but the address of the method that HotSpot's interpreter
-    /// executes there.
+    /// Bit of a word among user pcs that says that it is no pc: HotSpot's interpreter executes a method there. The bits below
+    /// hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address.
     pub const METHOD_BIT: u32 = 62;
+    /// First bit of the index of a bytecode.
+    pub const BYTECODE_SHIFT: u32 = 47;
+    /// The index where it is not known, or larger.
+    pub const NO_BYTECODE: u32 = 0x7fff;
     /// Upper half of the last word of a script's user stack that is not whole; the lower one says why (`StackEnd`).
     pub const STACK_CUT_SHORT: u32 = 0xffff_ffff;
     /// Most kernel frames in a record.
@@ -430,20 +434,26 @@ c_struct! {
         pub code_at: u8,
         /// 1: it is an offset, i32.
         pub code_by_offset: u8,
+        /// Offset in a method of the address of its constant part.
+        pub constant_at: u8,
+        /// Offset in that of the bytes of its code, u16.
+        pub code_size_at: u8,
+        /// Bytes of that, behind which the code lies.
+        pub constant_bytes: u8,
         /// Zero.
-        pub pad: u8,
+        pub pad: [u8; 6],
     }
 }
 
 impl CodeHeap {
     /// As the kernel side has it.
-    pub fn to_bytes(&self) -> [u8; 40] {
+    pub fn to_bytes(&self) -> [u8; 48] {
         let words = [self.low, self.segment_map, self.interpreter_start, self.interpreter_end];
-        let mut bytes = [0; 40];
+        let mut bytes = [0; 48];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
-        bytes[32..].copy_from_slice(&[
+        bytes[32..42].copy_from_slice(&[
             self.segment_shift,
             self.header,
             self.frame_size_at,
@@ -451,10 +461,27 @@ impl CodeHeap {
             self.frame_complete_bytes,
             self.code_at,
             self.code_by_offset,
-            self.pad,
+            self.constant_at,
+            self.code_size_at,
+            self.constant_bytes,
         ]);
         bytes
     }
+}
+
+/// The method and the index of the bytecode, where that is known, that a word among user pcs tells of.
+pub fn interpreted(word: u64) -> Option<(u64, Option<u32>)> {
+    let index = (word >> BYTECODE_SHIFT) as u32 & NO_BYTECODE;
+    let is_one = word >> METHOD_BIT & 1 == 1;
+    let method = word & ((1 << BYTECODE_SHIFT) - 1);
+    is_one.then_some((method, (index != NO_BYTECODE).then_some(index)))
+}
+
+/// The word that tells of a method and the index of its bytecode.
+pub fn interpreted_word(method: u64, index: Option<u32>) -> u64 {
+    let index = index.unwrap_or(NO_BYTECODE).min(NO_BYTECODE);
+    let method = method & ((1 << BYTECODE_SHIFT) - 1);
+    1 << METHOD_BIT | u64::from(index) << BYTECODE_SHIFT | method
 }
 
 c_struct! {

@@ -2,10 +2,11 @@
 use crate::address_space::{AddressSpace, bias};
 use crate::error::CollectError;
 use crate::modules::Modules;
-use crate::processes::read_memory_into;
+use crate::processes::{Process, read_memory_into};
 use crate::unwind_maps::UnwindMaps;
-use dwell_abi::events::{CodeHeap, METHOD_BIT};
+use dwell_abi::events::{CodeHeap, interpreted};
 use dwell_abi::unwind::Row;
+use dwell_elf::step::Compiled;
 use dwell_hotspot::{BlobKind, Jvm, Memory, Method};
 use std::ops::Range;
 use std::rc::Rc;
@@ -114,21 +115,16 @@ impl Java {
         self.heaps.iter().find(|heap| heap.range.contains(&address))
     }
 
-    /// The row of compiled code at an actual address; none outside of it.
-    pub fn row(&self, pid: u32, pc: u64, returned: bool) -> Option<Row> {
-        let heap = self.heap_of(pc)?;
-        Some(dwell_hotspot::code_row(&OfProcess(pid), &heap.row, pc, returned))
-    }
 
-    /// The methods at a frame, innermost first: the one that is interpreted, if [`METHOD_BIT`] is set, or what a compiler put
+    /// The methods at a frame, innermost first: the one that is interpreted, if its word tells so, or what a compiler put
     /// at an actual address. HotSpot's own code there has names in brackets.
     pub fn methods(&self, pid: u32, address: u64) -> Vec<Method> {
         let memory = OfProcess(pid);
         let Some(jvm) = &self.jvm else {
             return Vec::new();
         };
-        if address >> METHOD_BIT & 1 == 1 {
-            let method = jvm.method(&memory, address & !(1 << METHOD_BIT));
+        if let Some((method, bci)) = interpreted(address) {
+            let method = jvm.method_at(&memory, method, bci);
             return method.into_iter().collect();
         }
         let Some(heap) = self.heap_of(address) else {
@@ -142,6 +138,22 @@ impl Java {
             BlobKind::Method(method) => jvm.methods_at(&memory, blob.address, method, address),
             BlobKind::Stub(name) => vec![Method::stub(&name)],
         })
+    }
+}
+
+/// Code that a process compiled, for walks of its stacks here.
+pub struct CompiledBy<'p>(pub &'p Process);
+
+impl Compiled for CompiledBy<'_> {
+    fn row(&self, pc: u64, returned: bool) -> Option<Row> {
+        let heap = self.0.java.heap_of(pc)?;
+        let memory = OfProcess(self.0.row.pid);
+        Some(dwell_hotspot::code_row(&memory, &heap.row, pc, returned))
+    }
+
+    fn bytecode(&self, method: u64, address: u64) -> Option<u32> {
+        let jvm = self.0.java.jvm.as_ref()?;
+        jvm.bytecode(&OfProcess(self.0.row.pid), method, address)
     }
 }
 

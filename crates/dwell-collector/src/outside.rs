@@ -1,5 +1,6 @@
 //! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
 use crate::address_space::bias;
+use crate::java::CompiledBy;
 use crate::modules::Modules;
 use crate::processes::{Process, read_memory_into};
 use dwell_abi::events::MAX_USER_FRAMES;
@@ -37,7 +38,7 @@ fn walk(
     });
     let mut frames = Vec::new();
     let registers = Registers::from_dwarf_order(registers);
-    let compiled = |pc, returned| process.java.row(process.row.pid, pc, returned);
+    let compiled = CompiledBy(process);
     let mut stepper = Stepper::new(mapped.collect()).with_compiled(&compiled);
     let end = stepper.walk(
         &registers,

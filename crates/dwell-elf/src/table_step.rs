@@ -6,7 +6,6 @@
 //! interrupted, all registers.
 use crate::step::Registers;
 use crate::unwind::UnwindTable;
-use dwell_abi::events::METHOD_BIT;
 use dwell_abi::unwind::*;
 
 /// DWARF numbers of the registers in `gregset_t`, in its order: r8 … r15, rdi, rsi, rbp, rbx, rdx,
@@ -45,8 +44,8 @@ impl CoreRegs {
 /// A frame of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Actual address; of the instruction after the call when `is_return_address`. Of a frame of HotSpot's interpreter that of
-    /// the method, with [`METHOD_BIT`].
+    /// Actual address; of the instruction after the call when `is_return_address`. Of a frame of HotSpot's interpreter a word that
+    /// [`dwell_abi::events::interpreted`] takes apart.
     pub pc: u64,
     /// True for a caller; false for the innermost frame, for a signal trampoline (nobody called it)
     /// and for a frame interrupted by a signal.
@@ -225,13 +224,18 @@ fn interpreted(
     caller(pc, sp, bp)
 }
 
-/// The word that stands for a frame of HotSpot's interpreter: its method.
+/// The method of a frame of HotSpot's interpreter, and where its next bytecode may be: a register has it of the innermost frame,
+/// the frame of all that made a call.
 pub(crate) fn interpreted_method(
     regs: &CoreRegs,
     read: &mut impl FnMut(u64) -> Option<u64>,
-) -> Option<u64> {
-    let method = read(regs.bp.wrapping_sub(24)).filter(|_| is_frame_pointer(regs.sp, regs.bp));
-    method.map(|method| method | 1 << METHOD_BIT)
+) -> Option<(u64, [Option<u64>; 2])> {
+    if !is_frame_pointer(regs.sp, regs.bp) {
+        return None;
+    }
+    let method = read(regs.bp.wrapping_sub(24))?;
+    let bytecode = read(regs.bp.wrapping_sub(64));
+    Some((method, [regs.leaf.get(Registers::R13), bytecode]))
 }
 
 /// A file mapped into a process, with its rows.

@@ -54,7 +54,10 @@ pub(crate) struct BlobFields {
 /// From a method to its name.
 #[derive(Clone, Debug)]
 pub(crate) struct MethodFields {
-    pub(crate) constant: u64,
+    pub(crate) constant: u8,
+    /// Within a `ConstMethod`, whose bytes the code follows.
+    pub(crate) code_size: u8,
+    pub(crate) constant_bytes: u8,
     pub(crate) constants: u64,
     pub(crate) name_index: u64,
     pub(crate) pool_holder: u64,
@@ -117,9 +120,6 @@ pub(crate) struct Tables {
 pub(crate) struct Lines {
     pub(crate) excluded: u32,
     pub(crate) flags: u64,
-    pub(crate) code_size: u64,
-    /// Bytes of a `ConstMethod`.
-    pub(crate) size: u64,
 }
 
 impl Jvm {
@@ -170,7 +170,10 @@ impl Jvm {
                 frame_complete_bytes: self.blob.frame_complete_bytes,
                 code_at: self.blob.code,
                 code_by_offset: self.blob.code_by_offset.into(),
-                pad: 0,
+                constant_at: self.methods.constant,
+                code_size_at: self.methods.code_size,
+                constant_bytes: self.methods.constant_bytes,
+                pad: [0; 6],
             };
             (start <= low && low < end && low != 0).then_some((start..end, row))
         };
@@ -207,11 +210,15 @@ impl Heaps {
     }
 }
 
+/// What the kernel side keeps in a byte.
+fn narrow(offset: u64) -> Option<u8> {
+    u8::try_from(offset).ok()
+}
+
 impl BlobFields {
     fn of(structs: &Structs) -> Option<Self> {
         let complete = structs.field(&["CodeBlob::_frame_complete_offset"])?;
         let code = structs.field(&["CodeBlob::_code_begin", "CodeBlob::_code_offset"])?;
-        let narrow = |offset: u64| u8::try_from(offset).ok();
         Some(BlobFields {
             header: narrow(structs.size("HeapBlock")?)?,
             name: structs.offset(&["CodeBlob::_name"])?,
@@ -229,7 +236,9 @@ impl BlobFields {
 impl MethodFields {
     fn of(structs: &Structs) -> Option<Self> {
         Some(MethodFields {
-            constant: structs.offset(&["Method::_constMethod"])?,
+            constant: narrow(structs.offset(&["Method::_constMethod"])?)?,
+            code_size: narrow(structs.offset(&["ConstMethod::_code_size"])?)?,
+            constant_bytes: narrow(structs.size("ConstMethod")?)?,
             constants: structs.offset(&["ConstMethod::_constants"])?,
             name_index: structs.offset(&["ConstMethod::_name_index"])?,
             pool_holder: structs.offset(&["ConstantPool::_pool_holder"])?,
@@ -335,8 +344,6 @@ impl Lines {
         Some(Lines {
             excluded: excluded(structs, memory)?,
             flags: structs.offset(&["ConstMethod::_flags", "ConstMethod::_flags._flags"])?,
-            code_size: structs.offset(&["ConstMethod::_code_size"])?,
-            size: structs.size("ConstMethod")?,
         })
     }
 }

@@ -1,7 +1,9 @@
 //! Lines of Java methods.
 use crate::layout::Jvm;
 use crate::memory::Memory;
+use crate::names::Method;
 use crate::packed::Packed;
+use std::ops::Range;
 
 /// First flag of a `ConstMethod`: it has a table of lines.
 const HAS_LINES: u16 = 1;
@@ -9,16 +11,37 @@ const HAS_LINES: u16 = 1;
 const MOST: usize = 65_536;
 
 impl Jvm {
+    /// The index of a bytecode in a method, by its address; none where that is not of the method.
+    pub fn bytecode(&self, memory: &impl Memory, method: u64, address: u64) -> Option<u32> {
+        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
+        let code = self.code(memory, constant)?;
+        code.contains(&address).then(|| (address - code.start) as u32)
+    }
+
+    /// A method (HotSpot's `Method` at an address) with the line of a bytecode by its index, as far as that is known.
+    pub fn method_at(&self, memory: &impl Memory, method: u64, bci: Option<u32>) -> Option<Method> {
+        Some(Method {
+            line: bci.and_then(|bci| self.line(memory, method, bci)),
+            ..self.method(memory, method)?
+        })
+    }
+
+    /// Where the code of a constant part lies.
+    fn code(&self, memory: &impl Memory, constant: u64) -> Option<Range<u64>> {
+        let size = memory.short(constant.checked_add(self.methods.code_size.into())?)?;
+        let start = constant.checked_add(self.methods.constant_bytes.into())?;
+        Some(start..start.checked_add(size.into())?)
+    }
+
     /// The line of a method's bytecode at an index: the table lies behind the code, pairs of packed differences
     /// (`CompressedLineNumberReadStream`).
     pub(crate) fn line(&self, memory: &impl Memory, method: u64, bci: u32) -> Option<u32> {
         let lines = self.lines.as_ref()?;
-        let constant = memory.word(method.checked_add(self.methods.constant)?)?;
+        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
         if memory.short(constant.checked_add(lines.flags)?)? & HAS_LINES == 0 {
             return None;
         }
-        let code = memory.short(constant.checked_add(lines.code_size)?)?;
-        let table = constant.checked_add(lines.size)?.checked_add(code.into())?;
+        let table = self.code(memory, constant)?.end;
         let mut packed = Packed::new(memory, table, lines.excluded);
         let (mut at, mut line, mut found) = (0i32, 0i32, None);
         for _ in 0..MOST {

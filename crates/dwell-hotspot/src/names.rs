@@ -45,10 +45,9 @@ fn shown_class(class: &str) -> String {
 }
 
 impl Jvm {
-    /// The method at an address: `Method*` of HotSpot.
-    pub fn method(&self, memory: &impl Memory, method: u64) -> Option<Method> {
+    pub(crate) fn method(&self, memory: &impl Memory, method: u64) -> Option<Method> {
         let at = &self.methods;
-        let constant = memory.word(method.checked_add(at.constant)?)?;
+        let constant = memory.word(method.checked_add(at.constant.into())?)?;
         let pool = memory.word(constant.checked_add(at.constants)?)?;
         let name = memory.short(constant.checked_add(at.name_index)?)?;
         let holder = memory.word(pool.checked_add(at.pool_holder)?)?;

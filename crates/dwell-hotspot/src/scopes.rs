@@ -21,13 +21,9 @@ impl Jvm {
         // The last one is the compiled method itself, or it was not the chain of this place.
         let inlined = inlined.filter(|chain| chain.last().is_some_and(|(last, _)| *last == method));
         let chain = inlined.unwrap_or_else(|| vec![(method, None)]);
-        let named = chain.into_iter().map(|(method, bci)| {
-            let line = bci.and_then(|bci| self.line(memory, method, bci));
-            Some(Method {
-                line,
-                ..self.method(memory, method)?
-            })
-        });
+        let named = chain
+            .into_iter()
+            .map(|(method, bci)| self.method_at(memory, method, bci));
         named.collect::<Option<_>>().unwrap_or_default()
     }
 

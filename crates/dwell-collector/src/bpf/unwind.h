@@ -364,6 +364,30 @@ __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 	return ROW(KIND_SP, size, -2);
 }
 
+/* The word for a frame of a JVM's interpreter: its method, and the index of the bytecode, which a register has of the innermost
+ * one, and the frame of all that made a call. */
+__attribute__((noinline)) u64 interpreted_word(struct scratch *s, u32 heap, u64 bp, u64 returned)
+{
+	const struct CodeHeap *h = code_heap(heap);
+	u64 method, constant = 0, index = NO_BYTECODE, at;
+	u16 size = 0;
+
+	if (!s || !h)
+		return 0;
+	method = read_word(s, bp - 24);
+	at = read_word(s, bp - 64);
+	read_user(&constant, 8, method + h->constant_at);
+	read_user(&size, 2, constant + h->code_size_at);
+	constant += h->constant_bytes;
+	if (size > NO_BYTECODE)
+		size = NO_BYTECODE;
+	if (at - constant < size)
+		index = at - constant;
+	if (!returned && s->leaf[13] - constant < size)
+		index = s->leaf[13] - constant;
+	return 1ull << METHOD_BIT | index << BYTECODE_SHIFT | (method & ((1ull << BYTECODE_SHIFT) - 1));
+}
+
 static __always_inline bool is_mapped(struct unwind *u, u64 pc)
 {
 	struct process_maps *maps = u->maps;
@@ -469,7 +493,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		cfa = read_word(s, bp - 8);
 		ra = read_word(s, bp + 8);
 		u->bp = read_word(s, bp);
-		s->pcs[(u->first + u->n - 1) & PCS_MASK] = read_word(s, bp - 24) | 1ull << METHOD_BIT;
+		s->pcs[(u->first + u->n - 1) & PCS_MASK] = interpreted_word(s, u->heap, bp, u->returned);
 		if (s->fault)
 			return END_READ_FAULT;
 		if (cfa <= u->sp)

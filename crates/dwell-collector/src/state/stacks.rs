@@ -190,7 +190,7 @@ impl Places<'_> {
         if self.own_code.contains(process, address) {
             return Place::Own { process };
         }
-        if address >> METHOD_BIT & 1 == 1 {
+        if interpreted(address).is_some() {
             return Place::Jit { process, address };
         }
         place(self.space, self.modules, process, address)
@@ -231,7 +231,9 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
         }
         Place::Kernel(address) => row("kernel", "[kernel]", address, None),
         Place::Jit { process, address } => {
-            row("jit", "[anon]", address & !(1 << METHOD_BIT), Some(process))
+            let bytecode = |(method, index): (u64, Option<u32>)| method + u64::from(index.unwrap_or(0));
+            let address = interpreted(address).map_or(address, bytecode);
+            row("jit", "[anon]", address, Some(process))
         }
         Place::Own { process } => row("jit", "[dwell]", 0, Some(process)),
         Place::Unknown { process, address } => row("unknown", "[unknown]", address, Some(process)),

@@ -11,4 +11,4 @@ mod stepper;
 pub use crate::table_step::Frame;
 pub use info::UnwindInfo;
 pub use registers::Registers;
-pub use stepper::{CompiledRow, Module, Stepper};
+pub use stepper::{Compiled, Module, Stepper};

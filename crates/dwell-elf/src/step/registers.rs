@@ -22,6 +22,8 @@ impl Registers {
     pub const RSP: u16 = 7;
     /// DWARF number of r12.
     pub const R12: u16 = 12;
+    /// DWARF number of r13.
+    pub const R13: u16 = 13;
     /// DWARF number of r15.
     pub const R15: u16 = 15;
     /// DWARF number of rip.

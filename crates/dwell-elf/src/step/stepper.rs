@@ -5,6 +5,7 @@ use crate::table_step::{
     CoreRegs, by_frame_pointer, interpreted_method, name_trampoline, step_row, trampoline_row,
 };
 use crate::unwind::Slice;
+use dwell_abi::events::interpreted_word;
 use dwell_abi::unwind::{self, KIND_END, KIND_INTERPRETED, KIND_NONE, KIND_SP, StackEnd};
 use gimli::{
     CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
@@ -24,14 +25,32 @@ pub struct Module<'a> {
     pub info: Option<&'a UnwindInfo<'a>>,
 }
 
-/// Tells the row at an actual address, that of a call if a frame returned to behind it, of code that a process compiled itself;
-/// none where it did not.
-pub type CompiledRow<'a> = &'a dyn Fn(u64, bool) -> Option<unwind::Row>;
+/// Code that a process compiled itself.
+pub trait Compiled {
+    /// The row at an actual address, that of a call if a frame `returned` to behind it; none where it did not compile.
+    fn row(&self, pc: u64, returned: bool) -> Option<unwind::Row>;
+
+    /// The index of a bytecode by its address, of a method that is interpreted; none if it is not that method's.
+    fn bytecode(&self, method: u64, address: u64) -> Option<u32>;
+}
+
+/// A process that compiles nothing.
+struct Nothing;
+
+impl Compiled for Nothing {
+    fn row(&self, _: u64, _: bool) -> Option<unwind::Row> {
+        None
+    }
+
+    fn bytecode(&self, _: u64, _: u64) -> Option<u32> {
+        None
+    }
+}
 
 /// Walks the stacks of one process.
 pub struct Stepper<'a> {
     modules: Vec<Module<'a>>,
-    compiled: CompiledRow<'a>,
+    compiled: &'a dyn Compiled,
     context: UnwindContext<usize>,
 }
 
@@ -52,13 +71,13 @@ impl<'a> Stepper<'a> {
         modules.sort_by_key(|module| module.start);
         Stepper {
             modules,
-            compiled: &|_, _| None,
+            compiled: &Nothing,
             context: UnwindContext::new(),
         }
     }
 
     /// The same in a process that compiles code.
-    pub fn with_compiled(self, compiled: CompiledRow<'a>) -> Self {
+    pub fn with_compiled(self, compiled: &'a dyn Compiled) -> Self {
         Stepper { compiled, ..self }
     }
 
@@ -93,7 +112,7 @@ impl<'a> Stepper<'a> {
                 return StackEnd::NoMapping;
             };
             let compiled = match module.info {
-                None => (self.compiled)(at.lookup_pc(), at.is_return_address),
+                None => self.compiled.row(at.lookup_pc(), at.is_return_address),
                 Some(_) => None,
             };
             let step = match compiled {
@@ -192,10 +211,13 @@ impl<'a> Stepper<'a> {
             _ => row,
         };
         if row.kind == KIND_INTERPRETED
-            && let (Some(frame), Some(pc)) = (frames.last_mut(), interpreted_method(&core, read))
+            && let Some((method, places)) = interpreted_method(&core, read)
+            && let Some(frame) = frames.last_mut()
         {
+            let mut places = places.into_iter().flatten();
+            let bytecode = places.find_map(|at| self.compiled.bytecode(method, at));
             *frame = Frame {
-                pc,
+                pc: interpreted_word(method, bytecode),
                 is_return_address: false,
             };
         }
