@@ -98,6 +98,11 @@ impl AddressSpace {
         self.version
     }
 
+    /// Code without a file is not what it was.
+    pub fn code_has_changed(&mut self) {
+        self.version += 1;
+    }
+
     /// True when exactly this is mapped there already, of this module or another.
     pub fn has(&self, start: u64, new: &Mapped) -> bool {
         let found = self.mapped.get(&start);

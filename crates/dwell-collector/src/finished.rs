@@ -127,7 +127,9 @@ pub(crate) fn unnamed(state: &State, frames: impl Iterator<Item = u32>) -> Vec<U
                 Some(code) => ((KERNEL_CODE, code.start), address),
                 None => ((KERNEL, 0), address),
             },
-            Place::Jit { process, address } => ((JIT, process.into()), address),
+            Place::Jit {
+                process, address, ..
+            } => ((JIT, process.into()), address),
             Place::Own { .. } => ((OWN, 0), 0),
             Place::Unknown { .. } => continue,
         };

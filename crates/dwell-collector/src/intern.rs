@@ -20,6 +20,8 @@ pub enum Place {
         process: u32,
         /// Actual address.
         address: u64,
+        /// What tells it from other code that was there.
+        generation: u32,
     },
     /// Code that dwell has put there.
     Own {

@@ -1,6 +1,7 @@
 //! Java: frames and names of code that a process' HotSpot JVM compiled.
 use crate::address_space::{AddressSpace, bias};
 use crate::error::CollectError;
+use crate::java_code::KnownCode;
 use crate::modules::Modules;
 use crate::processes::{Process, read_memory_into};
 use crate::unwind_maps::UnwindMaps;
@@ -43,6 +44,7 @@ pub struct Java {
     heaps: Vec<Heap>,
     /// How often it is still looked for.
     tries: u32,
+    known: KnownCode,
 }
 
 impl Java {
@@ -118,12 +120,13 @@ impl Java {
 
     /// The methods at a frame, innermost first: the one that is interpreted, if its word tells so, or what a compiler put
     /// at an actual address. HotSpot's own code there has names in brackets.
-    pub fn methods(&self, pid: u32, address: u64) -> Vec<Method> {
+    pub fn methods(&mut self, pid: u32, address: u64) -> Vec<Method> {
         let memory = OfProcess(pid);
         let Some(jvm) = &self.jvm else {
             return Vec::new();
         };
         if let Some((method, bci)) = interpreted(address) {
+            self.known.add_interpreted(jvm, &memory, method);
             let method = jvm.method_at(&memory, method, bci);
             return method.into_iter().collect();
         }
@@ -133,11 +136,26 @@ impl Java {
         if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
             return vec![Method::stub("interpreter")];
         }
-        let blob = jvm.blob(&memory, &heap.row, address);
-        blob.map_or_else(Vec::new, |blob| match blob.kind {
-            BlobKind::Method(method) => jvm.methods_at(&memory, blob.address, method, address),
-            BlobKind::Stub(name) => vec![Method::stub(&name)],
-        })
+        let Some(blob) = jvm.blob(&memory, &heap.row, address) else {
+            return Vec::new();
+        };
+        let method = match blob.kind {
+            BlobKind::Method(method) => method,
+            BlobKind::Stub(name) => return vec![Method::stub(&name)],
+        };
+        self.known.add_compiled(jvm, &memory, &blob);
+        jvm.methods_at(&memory, blob.address, method, address)
+    }
+
+    /// What tells code at an actual address, or a method by its word, from others that were there.
+    pub fn generation(&self, address: u64) -> u32 {
+        self.known.generation(address)
+    }
+
+    /// Forgets code that is not there any more. True when there is any.
+    pub fn check(&mut self, pid: u32, now: u64) -> bool {
+        let jvm = self.jvm.clone();
+        jvm.is_some_and(|jvm| self.known.check(&jvm, &OfProcess(pid), now))
     }
 }
 

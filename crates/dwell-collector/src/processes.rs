@@ -8,6 +8,7 @@ use crate::machine;
 use crate::modules::Modules;
 use crate::roots::{Root, Roots};
 use crate::unwind_maps::UnwindMaps;
+use dwell_hotspot::Method;
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
@@ -295,6 +296,21 @@ impl Processes {
             .iter()
             .map(|p| p.mappings_left_out as u64)
             .sum()
+    }
+
+    /// The methods at a frame of code that the process' JVM compiled or interprets, innermost first.
+    pub fn java_methods(&mut self, id: u32, address: u64) -> Vec<Method> {
+        let process = &mut self.processes[id as usize];
+        process.java.methods(process.row.pid, address)
+    }
+
+    /// Notices where JVMs have put other code in the place of what has a name already.
+    pub fn check_java(&mut self, now: u64) {
+        for process in self.processes.iter_mut().filter(|p| p.row.end_ns.is_none()) {
+            if process.java.check(process.row.pid, now) {
+                process.space.code_has_changed();
+            }
+        }
     }
 
     /// Rows of processes that changed since the last call.

@@ -127,7 +127,7 @@ impl State {
 
     /// Names frames of code that JVMs compiled, while it is there.
     pub fn name_java(&mut self) {
-        self.java_names.update(&self.interner, &self.processes);
+        self.java_names.update(&self.interner, &mut self.processes);
     }
 
     /// Whether a frame has got its name.
@@ -137,6 +137,7 @@ impl State {
 
     /// All rows gathered since the last call (without `meta`).
     pub fn take_rows(&mut self) -> Tables {
+        self.name_java();
         let modules = &self.modules;
         Tables {
             processes: self.processes.take_processes(),

@@ -12,6 +12,8 @@ const FREE_SEGMENT: u8 = 0xff;
 pub struct Blob {
     /// Its address.
     pub address: u64,
+    /// First actual address past it.
+    pub end: u64,
     /// What it is.
     pub kind: BlobKind,
 }
@@ -40,6 +42,15 @@ pub(crate) fn find(memory: &impl Memory, heap: &CodeHeap, address: u64) -> Optio
 }
 
 impl Jvm {
+    /// What tells the compiled method whose blob is at an address from others that were or will be there; none where there is
+    /// no blob any more.
+    pub fn compile_id(&self, memory: &impl Memory, blob: u64) -> Option<u32> {
+        let header = blob.checked_sub(self.blob.header.into())?;
+        let [used] = memory.bytes(header.checked_add(self.blob.used)?)?;
+        let id = memory.int(blob.checked_add(self.blob.compile_id)?)?;
+        (used != 0).then_some(id as u32)
+    }
+
     /// The blob that holds an actual address in a heap.
     pub fn blob(&self, memory: &impl Memory, heap: &CodeHeap, address: u64) -> Option<Blob> {
         let blob = find(memory, heap, address)?;
@@ -54,6 +65,7 @@ impl Jvm {
         };
         (address < end).then_some(Blob {
             address: blob,
+            end,
             kind,
         })
     }

@@ -13,6 +13,8 @@ pub struct Jvm {
     pub(crate) heaps: Heaps,
     pub(crate) blob: BlobFields,
     pub(crate) methods: MethodFields,
+    /// Where the pointer to what counts garbage collections lies, and that count within; none where that is not told.
+    collections: Option<[u64; 2]>,
     /// None where the tables do not tell of inlined methods.
     pub(crate) scopes: Option<Scopes>,
     /// None where they do not tell of lines.
@@ -44,6 +46,9 @@ pub(crate) struct BlobFields {
     pub(crate) name: u64,
     pub(crate) size: u64,
     pub(crate) method: u64,
+    /// Within a block's header.
+    pub(crate) used: u64,
+    pub(crate) compile_id: u64,
     frame_size: u8,
     frame_complete: u8,
     frame_complete_bytes: u8,
@@ -131,9 +136,20 @@ impl Jvm {
             heaps: Heaps::of(&structs)?,
             blob: BlobFields::of(&structs)?,
             methods: MethodFields::of(&structs)?,
+            collections: structs
+                .address("Universe::_collectedHeap")
+                .zip(structs.offset(&["CollectedHeap::_total_collections"]))
+                .map(<[u64; 2]>::from),
             scopes: Scopes::of(&structs, memory),
             lines: Lines::of(&structs, memory),
         })
+    }
+
+    /// How many garbage collections there were: between them no class goes.
+    pub fn collections(&self, memory: &impl Memory) -> Option<u32> {
+        let [heap, count] = self.collections?;
+        let count = memory.word(heap)?.checked_add(count)?;
+        memory.int(count).map(|count| count as u32)
     }
 
     /// The code heaps that there are now, each with the memory that it may grow into.
@@ -224,6 +240,8 @@ impl BlobFields {
             name: structs.offset(&["CodeBlob::_name"])?,
             size: structs.offset(&["CodeBlob::_size"])?,
             method: structs.offset(&["nmethod::_method", "CompiledMethod::_method"])?,
+            used: structs.offset(&["HeapBlock::Header::_used"])?,
+            compile_id: structs.offset(&["nmethod::_compile_id"])?,
             frame_size: narrow(structs.offset(&["CodeBlob::_frame_size"])?)?,
             frame_complete: narrow(complete.offset)?,
             frame_complete_bytes: if complete.kind == "int" { 4 } else { 2 },

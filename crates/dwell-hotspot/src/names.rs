@@ -45,6 +45,18 @@ fn shown_class(class: &str) -> String {
 }
 
 impl Jvm {
+    /// The class of a method, by address.
+    pub fn class_of(&self, memory: &impl Memory, method: u64) -> Option<u64> {
+        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
+        let pool = memory.word(constant.checked_add(self.methods.constants)?)?;
+        memory.word(pool.checked_add(self.methods.pool_holder)?)
+    }
+
+    /// What tells a class from others that were or will be at its address.
+    pub fn class_id(&self, memory: &impl Memory, class: u64) -> Option<u64> {
+        memory.word(class.checked_add(self.methods.class_name)?)
+    }
+
     pub(crate) fn method(&self, memory: &impl Memory, method: u64) -> Option<Method> {
         let at = &self.methods;
         let constant = memory.word(method.checked_add(at.constant.into())?)?;

@@ -11,6 +11,11 @@ const FRAMES: &str = concat!(
     "/../../tests/programs/Frames.java"
 );
 
+const REPLACED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/programs/Replaced.java"
+);
+
 /// A method and where it stands, innermost first.
 type Methods = Vec<(String, Option<u32>)>;
 
@@ -114,4 +119,46 @@ fn check_busy(what: &str, recorded: &Recorded) {
     }
     println!("{what}: calls {calls} ns, mixes {mixes} ns");
     assert!(calls > 300_000_000 && mixes > 300_000_000, "{calls}, {mixes}");
+}
+
+/// Later code lies where earlier code lay: each stack has the name of what was there at its time.
+#[test]
+#[ignore = "needs root"]
+fn code_that_replaces_other_code_has_its_own_name() {
+    if !installed("java") {
+        return;
+    }
+    let recorded = launch(&["java", REPLACED]);
+    let index = Index::of(&recorded.tables);
+    let (mut order, mut addresses) = (Vec::new(), BTreeMap::<u64, Vec<String>>::new());
+    let mut named = 0;
+    let running = recorded.tables.samples.iter().filter(|s| s.state == "running");
+    let mut running: Vec<_> = running.collect();
+    running.sort_by_key(|sample| sample.time_ns);
+    for sample in running {
+        let frames = index.stack(sample.stack).frames.iter().rev();
+        for &frame in frames {
+            let Some(work) = index.symbols(frame).iter().find_map(|s| work_of(&s.function)) else {
+                continue;
+            };
+            named += sample.weight_ns;
+            let of_address = addresses.entry(index.frame(frame).address).or_default();
+            if !of_address.contains(&work) {
+                of_address.push(work.clone());
+            }
+            if order.last() != Some(&work) {
+                order.push(work);
+            }
+            break;
+        }
+    }
+    println!("{named} ns, {addresses:x?}");
+    assert_eq!(order.concat(), "ABCD".repeat(4));
+    assert!(named > 16 * 75_000_000, "{named}");
+}
+
+/// The letter of `Replaced$A.until`.
+fn work_of(function: &str) -> Option<String> {
+    let class = function.strip_suffix(".until")?;
+    Some(class.strip_prefix("Replaced$")?.to_owned())
 }

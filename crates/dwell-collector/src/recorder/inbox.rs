@@ -31,6 +31,7 @@ impl Recorder {
         maps.sort_by_key(|m| m.time);
         let now = machine::boottime_ns();
         self.mapping = false;
+        self.state.processes.check_java(now);
         let mut maps = maps.into_iter().peekable();
         let mut taken = 0;
         // Not more than the ring holds: whoever is faster than we are shall not keep us here.

@@ -15,14 +15,15 @@ pub(super) struct JavaNames {
 
 impl JavaNames {
     /// Names frames that are new since the last call.
-    pub fn update(&mut self, interner: &Interner, processes: &Processes) {
+    pub fn update(&mut self, interner: &Interner, processes: &mut Processes) {
         let places = interner.places();
         for (frame, place) in (self.seen as u32..).zip(&places[self.seen..]) {
-            let Place::Jit { process, address } = *place else {
+            let Place::Jit {
+                process, address, ..
+            } = *place else {
                 continue;
             };
-            let process = processes.get(process);
-            let methods = process.java.methods(process.row.pid, address);
+            let methods = processes.java_methods(process, address);
             if methods.is_empty() {
                 continue;
             }

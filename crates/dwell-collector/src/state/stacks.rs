@@ -2,6 +2,7 @@
 use super::State;
 use crate::address_space::AddressSpace;
 use crate::intern::Place;
+use crate::java::Java;
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
 use crate::own_code::OwnCode;
@@ -68,14 +69,15 @@ impl State {
         if let Some(part) = self.walked_copy(id, reason, trail) {
             return Rc::new(part);
         }
-        let space = &self.processes.get(id).space;
-        let key = (id, space.version(), end);
+        let of = self.processes.get(id);
+        let key = (id, of.space.version(), end);
         let State {
             parts, interner, ..
         } = self;
         let places = Places {
             own_code: &self.own_code,
-            space,
+            space: &of.space,
+            java: &of.java,
             modules: &self.modules,
             process: id,
         };
@@ -165,9 +167,11 @@ impl State {
     }
 
     fn frame_of(&mut self, process: u32, address: u64) -> u32 {
+        let of = self.processes.get(process);
         let places = Places {
             own_code: &self.own_code,
-            space: &self.processes.get(process).space,
+            space: &of.space,
+            java: &of.java,
             modules: &self.modules,
             process,
         };
@@ -179,6 +183,7 @@ impl State {
 struct Places<'a> {
     own_code: &'a OwnCode,
     space: &'a AddressSpace,
+    java: &'a Java,
     modules: &'a Modules,
     process: u32,
 }
@@ -191,9 +196,20 @@ impl Places<'_> {
             return Place::Own { process };
         }
         if interpreted(address).is_some() {
-            return Place::Jit { process, address };
+            return Place::Jit {
+                process,
+                address,
+                generation: self.java.generation(address),
+            };
         }
-        place(self.space, self.modules, process, address)
+        match place(self.space, self.modules, process, address) {
+            Place::Jit { .. } => Place::Jit {
+                process,
+                address,
+                generation: self.java.generation(address),
+            },
+            place => place,
+        }
     }
 }
 
@@ -202,7 +218,11 @@ fn place(space: &AddressSpace, modules: &Modules, process: u32, address: u64) ->
         return Place::Unknown { process, address };
     };
     let Some(module) = mapped.module else {
-        return Place::Jit { process, address };
+        return Place::Jit {
+            process,
+            address,
+            generation: 0,
+        };
     };
     match modules
         .get(module)
@@ -230,7 +250,9 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
             }
         }
         Place::Kernel(address) => row("kernel", "[kernel]", address, None),
-        Place::Jit { process, address } => {
+        Place::Jit {
+            process, address, ..
+        } => {
             let bytecode = |(method, index): (u64, Option<u32>)| method + u64::from(index.unwrap_or(0));
             let address = interpreted(address).map_or(address, bytecode);
             row("jit", "[anon]", address, Some(process))
