@@ -448,7 +448,12 @@ c_struct! {
 impl CodeHeap {
     /// As the kernel side has it.
     pub fn to_bytes(&self) -> [u8; 48] {
-        let words = [self.low, self.segment_map, self.interpreter_start, self.interpreter_end];
+        let words = [
+            self.low,
+            self.segment_map,
+            self.interpreter_start,
+            self.interpreter_end,
+        ];
         let mut bytes = [0; 48];
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();

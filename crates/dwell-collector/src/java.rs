@@ -110,24 +110,24 @@ impl Java {
 
     /// The code heaps, each with its number for the kernel side.
     pub fn heaps(&self) -> impl Iterator<Item = (Range<u64>, u32)> {
-        self.heaps.iter().map(|heap| (heap.range.clone(), heap.index))
+        self.heaps
+            .iter()
+            .map(|heap| (heap.range.clone(), heap.index))
     }
 
     fn heap_of(&self, address: u64) -> Option<&Heap> {
         self.heaps.iter().find(|heap| heap.range.contains(&address))
     }
 
-
     /// The methods at a frame, innermost first: the one that is interpreted, if its word tells so, or what a compiler put
     /// at an actual address. HotSpot's own code there has names in brackets.
-    pub fn methods(&mut self, pid: u32, address: u64) -> Vec<Method> {
-        let memory = OfProcess(pid);
+    pub fn methods(&mut self, memory: &impl Memory, address: u64) -> Vec<Method> {
         let Some(jvm) = &self.jvm else {
             return Vec::new();
         };
         if let Some((method, bci)) = interpreted(address) {
-            self.known.add_interpreted(jvm, &memory, method);
-            let method = jvm.method_at(&memory, method, bci);
+            self.known.add_interpreted(jvm, memory, method);
+            let method = jvm.method_at(memory, method, bci);
             return method.into_iter().collect();
         }
         let Some(heap) = self.heap_of(address) else {
@@ -136,15 +136,25 @@ impl Java {
         if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
             return vec![Method::stub("interpreter")];
         }
-        let Some(blob) = jvm.blob(&memory, &heap.row, address) else {
+        let Some(blob) = jvm.blob(memory, &heap.row, address) else {
             return Vec::new();
         };
         let method = match blob.kind {
             BlobKind::Method(method) => method,
             BlobKind::Stub(name) => return vec![Method::stub(&name)],
         };
-        self.known.add_compiled(jvm, &memory, &blob);
-        jvm.methods_at(&memory, blob.address, method, address)
+        self.known.add_compiled(jvm, memory, &blob);
+        jvm.methods_at(memory, blob.address, method, address)
+    }
+
+    /// Where the compiled code at an actual address starts.
+    pub fn start_of(&self, pid: u32, address: u64) -> Option<u64> {
+        let heap = self.heap_of(address)?;
+        let blob = self
+            .jvm
+            .as_ref()?
+            .blob(&OfProcess(pid), &heap.row, address)?;
+        Some(blob.address)
     }
 
     /// What tells code at an actual address, or a method by its word, from others that were there.

@@ -109,7 +109,9 @@ impl Module {
             let file = ElfFile64::<Endianness>::parse(&*bytes).ok()?;
             let named = file.dynamic_symbols().filter_map(|symbol| {
                 let name = symbol.name().ok().filter(|name| name.starts_with(prefix))?;
-                symbol.is_definition().then(|| (name.to_owned(), symbol.address()))
+                symbol
+                    .is_definition()
+                    .then(|| (name.to_owned(), symbol.address()))
             });
             Some(named.collect())
         };

@@ -40,12 +40,7 @@ fn walk(
     let registers = Registers::from_dwarf_order(registers);
     let compiled = CompiledBy(process);
     let mut stepper = Stepper::new(mapped.collect()).with_compiled(&compiled);
-    let end = stepper.walk(
-        &registers,
-        &mut read,
-        MAX_USER_FRAMES as usize,
-        &mut frames,
-    );
+    let end = stepper.walk(&registers, &mut read, MAX_USER_FRAMES as usize, &mut frames);
     Walked { frames, end }
 }
 

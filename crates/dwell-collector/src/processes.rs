@@ -8,7 +8,6 @@ use crate::machine;
 use crate::modules::Modules;
 use crate::roots::{Root, Roots};
 use crate::unwind_maps::UnwindMaps;
-use dwell_hotspot::Method;
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
@@ -298,10 +297,9 @@ impl Processes {
             .sum()
     }
 
-    /// The methods at a frame of code that the process' JVM compiled or interprets, innermost first.
-    pub fn java_methods(&mut self, id: u32, address: u64) -> Vec<Method> {
-        let process = &mut self.processes[id as usize];
-        process.java.methods(process.row.pid, address)
+    /// The JVM of a process.
+    pub fn java(&mut self, id: u32) -> &mut Java {
+        &mut self.processes[id as usize].java
     }
 
     /// Notices where JVMs have put other code in the place of what has a name already.

@@ -1,6 +1,7 @@
 //! The recordings' unwinder for the programs of scripts: a function that is appended to them, and what it reads kept
 //! up to date while they run.
 use crate::error::CollectError;
+use crate::java::OfProcess;
 use crate::machine;
 use crate::modules::Modules;
 use crate::perf::{LifeEvent, LifeStep, MapEvent, MapEvents, Reports};
@@ -155,6 +156,17 @@ impl UserStacks {
             Some((mapping, module.readable_path()))
         });
         files.collect()
+    }
+
+    /// The Java method of code at an actual address, or of a word that tells of one that is interpreted, while its process
+    /// lives, and the distance from the start of what was compiled, bytes. Of a place that several methods were put into it is
+    /// the outermost one.
+    pub fn java_method(&mut self, pid: u32, word: u64) -> Option<(String, u64)> {
+        let id = self.processes.id_of(pid)?;
+        let java = self.processes.java(id);
+        let methods = java.methods(&OfProcess(pid), word);
+        let start = java.start_of(pid, word);
+        Some((methods.last()?.full_name(), word - start.unwrap_or(word)))
     }
 
     /// Waits until something becomes of processes or `other` is readable, at most this long (whole ms), and does

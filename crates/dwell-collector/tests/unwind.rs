@@ -21,10 +21,11 @@ mod locate;
 
 use common::oracles::Unwinders;
 use common::process::{Stopped, Target};
+use dwell_abi::events::CodeHeap;
 use dwell_abi::unwind::*;
 use dwell_elf::table_step::Frame;
 use locate::program;
-use native::Native;
+use native::{Native, Ours};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -299,4 +300,98 @@ fn running_programs_of_the_distribution() {
         let tally = sampled(&mut native, &format!("{path} {args}"), 300);
         check(&tally, path, Framehop::Can);
     }
+}
+
+/// What JVMs' code begins and ends with, and what resembles that.
+const PIECES: &[&[u8]] = &[
+    &[0x55],
+    &[0x5d],
+    &[0xc3],
+    &[0x90],
+    &[0xc9, 0xc3],
+    &[0x48, 0x83, 0xec, 0x20],
+    &[0x48, 0x81, 0xec, 0, 1, 0, 0],
+    &[0x48, 0x8b, 0xec],
+    &[0x48, 0x89, 0x6c, 0x24, 0x20],
+    &[0x48, 0x89, 0xac, 0x24, 0, 1, 0, 0],
+    &[0x49, 0x3b, 0x67, 0x28],
+    &[0x49, 0x3b, 0xa7, 0x50, 3, 0, 0],
+    &[0x0f, 0x87, 0x10, 0, 0, 0],
+    &[0x85, 0x05, 1, 2, 3, 4],
+    &[0x41, 0x85, 0x02],
+    &[0x4d, 0x8b, 0x97, 8, 1, 0, 0],
+];
+
+/// Both sides tell the same of code in a JVM's heap, whatever lies there.
+#[test]
+fn rows_of_java_code_are_the_same() {
+    const SEGMENTS: usize = 512;
+    let native = Native::new();
+    // xorshift64*, from always the same seed.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut random = move |below: usize| {
+        state ^= state >> 12;
+        state ^= state << 25;
+        state ^= state >> 27;
+        (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % below
+    };
+    let mut kinds = std::collections::BTreeMap::<(u8, bool), usize>::new();
+    for round in 0..400 {
+        let mut memory = vec![0u8; SEGMENTS * 33];
+        let base = memory.as_ptr() as u64;
+        for segment in 0..SEGMENTS {
+            memory[segment] = match random(8) {
+                0 => 0,
+                1 => 0xff,
+                2 => random(256) as u8,
+                _ => memory[segment.saturating_sub(1)].saturating_add(1),
+            };
+        }
+        let mut at = SEGMENTS;
+        while at < memory.len() {
+            let piece = PIECES[random(PIECES.len())];
+            let length = piece.len().min(memory.len() - at);
+            memory[at..at + length].copy_from_slice(&piece[..length]);
+            at += length;
+        }
+        let heap = CodeHeap {
+            low: base + SEGMENTS as u64,
+            segment_map: base,
+            interpreter_start: base + 10_000,
+            interpreter_end: base + 11_000,
+            segment_shift: 5,
+            header: [8, 16][round % 2],
+            frame_size_at: 0,
+            frame_complete_at: 4,
+            frame_complete_bytes: [2, 4][round % 2],
+            code_at: 8,
+            code_by_offset: (round % 2) as u8,
+            constant_at: 0,
+            code_size_at: 0,
+            constant_bytes: 0,
+            pad: [0; 6],
+        };
+        for start in (SEGMENTS + 8..memory.len() - 16).step_by(32) {
+            let start = start + usize::from(heap.header) - 8;
+            let frame = [0, 1, 6, 40, 0x7fff, 0x8000, -1][random(7)];
+            memory[start..start + 4].copy_from_slice(&i32::to_le_bytes(frame));
+            let complete = [-1, 0, 10, 40, 500][random(5)];
+            memory[start + 4..start + 8].copy_from_slice(&i32::to_le_bytes(complete));
+            let code = match heap.code_by_offset {
+                0 => base + start as u64 + 16,
+                _ => 16,
+            };
+            memory[start + 8..start + 16].copy_from_slice(&code.to_le_bytes());
+        }
+        for _ in 0..500 {
+            let pc = base + random(memory.len() + 64) as u64;
+            let returned = random(4) == 0;
+            let ours = dwell_hotspot::code_row(&Ours, &heap, pc, returned);
+            let theirs = native.compiled_row(&heap, pc, returned);
+            *kinds.entry((ours.kind, ours.cfa_off8 > 2)).or_default() += 1;
+            assert_eq!(ours, theirs, "at {pc:#x} in {heap:x?}");
+        }
+    }
+    println!("{kinds:?}");
+    assert!(kinds[&(KIND_SP, true)] > 1000 && kinds[&(KIND_SP, false)] > 1000);
 }

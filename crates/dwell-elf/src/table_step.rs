@@ -203,7 +203,7 @@ pub(crate) fn by_frame_pointer(
 
 /// Whether rbp may be a frame pointer.
 fn is_frame_pointer(sp: u64, bp: u64) -> bool {
-    bp >= sp && bp - sp <= MAX_FP_DISTANCE && bp % 8 == 0
+    bp >= sp && bp - sp <= MAX_FP_DISTANCE && bp.is_multiple_of(8)
 }
 
 /// Out of a frame of HotSpot's interpreter, which keeps its caller's sp: that of a compiled one is not where its frame ends.

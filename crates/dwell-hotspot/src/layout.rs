@@ -212,7 +212,8 @@ impl Heaps {
         Some(Heaps {
             array: structs.address("CodeCache::_heaps")?,
             interpreter: structs.address("AbstractInterpreter::_code")?,
-            array_length: structs.offset(&["GrowableArrayBase::_len", "GenericGrowableArray::_len"])?,
+            array_length: structs
+                .offset(&["GrowableArrayBase::_len", "GenericGrowableArray::_len"])?,
             array_data: structs.offset(&["GrowableArray<int>::_data"])?,
             memory: structs.offset(&["CodeHeap::_memory"])?,
             segment_map: structs.offset(&["CodeHeap::_segmap"])?,

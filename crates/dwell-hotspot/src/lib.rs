@@ -18,7 +18,7 @@ mod structs;
 
 pub use heap::{Blob, BlobKind};
 pub use layout::Jvm;
-pub use memory::Memory;
+pub use memory::{Kept, Memory};
 pub use names::Method;
 pub use rows::code_row;
 

@@ -7,15 +7,13 @@ use std::ops::Range;
 
 /// First flag of a `ConstMethod`: it has a table of lines.
 const HAS_LINES: u16 = 1;
-/// Most entries of one; a method has at most 65 535 bytes of code.
-const MOST: usize = 65_536;
-
 impl Jvm {
     /// The index of a bytecode in a method, by its address; none where that is not of the method.
     pub fn bytecode(&self, memory: &impl Memory, method: u64, address: u64) -> Option<u32> {
         let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
         let code = self.code(memory, constant)?;
-        code.contains(&address).then(|| (address - code.start) as u32)
+        code.contains(&address)
+            .then(|| (address - code.start) as u32)
     }
 
     /// A method (HotSpot's `Method` at an address) with the line of a bytecode by its index, as far as that is known.
@@ -41,10 +39,11 @@ impl Jvm {
         if memory.short(constant.checked_add(lines.flags)?)? & HAS_LINES == 0 {
             return None;
         }
-        let table = self.code(memory, constant)?.end;
-        let mut packed = Packed::new(memory, table, lines.excluded);
+        let code = self.code(memory, constant)?;
+        let mut packed = Packed::new(memory, code.end, lines.excluded);
         let (mut at, mut line, mut found) = (0i32, 0i32, None);
-        for _ in 0..MOST {
+        // One for each bytecode at most.
+        for _ in code {
             match packed.byte()? {
                 0 => break,
                 0xff => {
@@ -57,7 +56,9 @@ impl Jvm {
                 }
             }
             // Entries come in the order of their code, mostly.
-            if u32::try_from(at).is_ok_and(|at| at <= bci) && found.is_none_or(|(before, _)| before <= at) {
+            if u32::try_from(at).is_ok_and(|at| at <= bci)
+                && found.is_none_or(|(before, _)| before <= at)
+            {
                 found = Some((at, line));
             }
         }

@@ -54,15 +54,17 @@ pub trait Memory {
     }
 }
 
-/// Memory that is read a page at a time and kept: for what does not change.
-pub struct Kept<'m, M> {
-    memory: &'m M,
-    pages: RefCell<HashMap<u64, Option<Box<[u8; PAGE as usize]>>>>,
+/// Memory that is read a page at a time and kept: as it was when it was first looked at.
+pub struct Kept<M> {
+    memory: M,
+    pages: RefCell<HashMap<u64, Option<Box<Page>>>>,
 }
 
-impl<'m, M: Memory> Kept<'m, M> {
+type Page = [u8; PAGE as usize];
+
+impl<M: Memory> Kept<M> {
     /// Nothing is read yet.
-    pub fn new(memory: &'m M) -> Self {
+    pub fn new(memory: M) -> Self {
         Kept {
             memory,
             pages: RefCell::default(),
@@ -70,19 +72,31 @@ impl<'m, M: Memory> Kept<'m, M> {
     }
 }
 
-impl<M: Memory> Memory for Kept<'_, M> {
-    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+impl<M: Memory> Memory for Kept<M> {
+    fn read(&self, address: u64, mut into: &mut [u8]) -> bool {
         let mut pages = self.pages.borrow_mut();
-        for (byte, at) in into.iter_mut().zip(address..) {
+        let mut at = address;
+        while !into.is_empty() {
             let page = pages.entry(at / PAGE).or_insert_with(|| {
                 let mut page = Box::new([0; PAGE as usize]);
-                self.memory.read(at / PAGE * PAGE, &mut page[..]).then_some(page)
+                let start = at / PAGE * PAGE;
+                self.memory.read(start, &mut page[..]).then_some(page)
             });
             let Some(page) = page else {
                 return false;
             };
-            *byte = page[(at % PAGE) as usize];
+            let rest = &page[(at % PAGE) as usize..];
+            let (piece, behind) = into.split_at_mut(rest.len().min(into.len()));
+            piece.copy_from_slice(&rest[..piece.len()]);
+            at = at.wrapping_add(piece.len() as u64);
+            into = behind;
         }
         true
+    }
+}
+
+impl<M: Memory> Memory for &M {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        (**self).read(address, into)
     }
 }

@@ -13,7 +13,13 @@ const DESCRIPTION: u64 = 16;
 impl Jvm {
     /// The methods at an actual address of a compiled method's blob, innermost first. Compilers tell of calls and safepoints
     /// only: of another place the next one is taken, as HotSpot's own profilers do.
-    pub fn methods_at(&self, memory: &impl Memory, blob: u64, method: u64, address: u64) -> Vec<Method> {
+    pub fn methods_at(
+        &self,
+        memory: &impl Memory,
+        blob: u64,
+        method: u64,
+        address: u64,
+    ) -> Vec<Method> {
         let inlined = self.scopes.as_ref().and_then(|scopes| {
             let place = Place::find(scopes, memory, blob, address)?;
             self.chain(scopes, memory, &place)
@@ -40,12 +46,15 @@ impl Jvm {
             if chain.len() == DEEPEST {
                 return None;
             }
-            let mut packed = Packed::new(memory, place.data.checked_add(at.into())?, scopes.excluded);
+            let mut packed =
+                Packed::new(memory, place.data.checked_add(at.into())?, scopes.excluded);
             let sender = packed.unsigned()?;
             let number = packed.unsigned()?;
             // -1 stands for the entry.
             let bci = packed.unsigned()?.checked_sub(1);
-            let entry = place.metadata.checked_add(8 * u64::from(number.checked_sub(1)?))?;
+            let entry = place
+                .metadata
+                .checked_add(8 * u64::from(number.checked_sub(1)?))?;
             chain.push((memory.word(entry)?, bci));
             at = sender;
         }
@@ -66,7 +75,10 @@ impl Place {
     fn find(scopes: &Scopes, memory: &impl Memory, blob: u64, address: u64) -> Option<Place> {
         let tables = scopes.tables(memory, blob)?;
         let offset = i32::try_from(address.checked_sub(tables.code)?).ok()?;
-        let (mut first, mut behind) = (0, (tables.places_end.checked_sub(tables.places)?) / DESCRIPTION);
+        let (mut first, mut behind) = (
+            0,
+            (tables.places_end.checked_sub(tables.places)?) / DESCRIPTION,
+        );
         let start = |n: u64| memory.int(tables.places.checked_add(n * DESCRIPTION)?);
         while first < behind {
             let middle = first + (behind - first) / 2;
@@ -77,7 +89,9 @@ impl Place {
             }
         }
         let found = tables.places.checked_add(first * DESCRIPTION)?;
-        let scope = memory.int(found.checked_add(4)?).filter(|_| found < tables.places_end)?;
+        let scope = memory
+            .int(found.checked_add(4)?)
+            .filter(|_| found < tables.places_end)?;
         Some(Place {
             scope: u32::try_from(scope).ok()?,
             data: tables.data,

@@ -41,7 +41,8 @@ impl Structs {
             of_entry("AddressOffset")?,
         ];
         for at in entries(variable("Structs")?, of_entry("ArrayStride")?) {
-            let (Some(class), Some(field)) = (text(at.wrapping_add(class)), text(at.wrapping_add(field)))
+            let (Some(class), Some(field)) =
+                (text(at.wrapping_add(class)), text(at.wrapping_add(field)))
             else {
                 break;
             };

@@ -174,6 +174,12 @@ impl Kernel {
         self.ring.drain(take)
     }
 
+    /// See [`crate::Session::java_method`].
+    pub(crate) fn java_method(&self, pid: u32, word: u64) -> Option<(String, u64)> {
+        let stacks = self.stacks.as_ref()?;
+        stacks.borrow_mut().java_method(pid, word)
+    }
+
     /// See [`crate::Session::mappings`].
     pub(crate) fn mappings(&self, pid: u32) -> Vec<(Mapping, PathBuf)> {
         let stacks = self.stacks.as_ref();

@@ -187,6 +187,12 @@ impl<'s> Session<'s> {
         self.leaves_out
     }
 
+    /// The Java method that a word of a user stack stands for, while its process lives, and the distance in bytes from the
+    /// start of its compiled code.
+    pub fn java_method(&self, pid: u32, word: u64) -> Option<(String, u64)> {
+        self.engines.kernel.as_ref()?.java_method(pid, word)
+    }
+
     /// The code of a process whose stacks were taken, which may be over, and by which path each file can be read.
     pub fn mappings(&self, pid: u32) -> Vec<(Mapping, PathBuf)> {
         let kernel = self.engines.kernel.as_ref();

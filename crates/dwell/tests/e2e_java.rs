@@ -34,7 +34,10 @@ fn told_by_jvm(pid: u32) -> BTreeMap<String, Methods> {
         } else if let (Some(thread), Some(frame)) =
             (&current, line.trim_start().strip_prefix("at "))
         {
-            threads.entry(thread.clone()).or_default().push(frame_of(frame));
+            threads
+                .entry(thread.clone())
+                .or_default()
+                .push(frame_of(frame));
         }
     }
     threads
@@ -73,12 +76,22 @@ fn frames_of_waiting_threads_are_those_that_the_jvm_tells() {
     let index = Index::of(&recorded.tables);
     let mut checked = 0;
     for thread in &recorded.tables.threads {
-        let names = ["cold", "warm", "interface", "lambda", "deep", "monitor", "asleep"];
+        let names = [
+            "cold",
+            "warm",
+            "interface",
+            "lambda",
+            "deep",
+            "monitor",
+            "asleep",
+        ];
         if !names.contains(&thread.name.as_str()) {
             continue;
         }
         let mut samples = recorded.tables.samples.iter();
-        let sample = samples.find(|s| s.thread == thread.thread).expect("a stack");
+        let sample = samples
+            .find(|s| s.thread == thread.thread)
+            .expect("a stack");
         assert_eq!(index.stack(sample.stack).end, "complete", "{}", thread.name);
         let (ours, theirs) = (methods_of(&index, sample.stack), &told[&thread.name]);
         assert_eq!(&ours, theirs, "{}", thread.name);
@@ -118,7 +131,10 @@ fn check_busy(what: &str, recorded: &Recorded) {
         }
     }
     println!("{what}: calls {calls} ns, mixes {mixes} ns");
-    assert!(calls > 300_000_000 && mixes > 300_000_000, "{calls}, {mixes}");
+    assert!(
+        calls > 300_000_000 && mixes > 300_000_000,
+        "{calls}, {mixes}"
+    );
 }
 
 /// Later code lies where earlier code lay: each stack has the name of what was there at its time.
@@ -132,13 +148,21 @@ fn code_that_replaces_other_code_has_its_own_name() {
     let index = Index::of(&recorded.tables);
     let (mut order, mut addresses) = (Vec::new(), BTreeMap::<u64, Vec<String>>::new());
     let mut named = 0;
-    let running = recorded.tables.samples.iter().filter(|s| s.state == "running");
+    let running = recorded
+        .tables
+        .samples
+        .iter()
+        .filter(|s| s.state == "running");
     let mut running: Vec<_> = running.collect();
     running.sort_by_key(|sample| sample.time_ns);
     for sample in running {
         let frames = index.stack(sample.stack).frames.iter().rev();
         for &frame in frames {
-            let Some(work) = index.symbols(frame).iter().find_map(|s| work_of(&s.function)) else {
+            let Some(work) = index
+                .symbols(frame)
+                .iter()
+                .find_map(|s| work_of(&s.function))
+            else {
                 continue;
             };
             named += sample.weight_ns;

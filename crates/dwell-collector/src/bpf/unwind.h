@@ -282,6 +282,8 @@ __attribute__((noinline)) u64 find_blob(u32 heap, u64 pc)
 			return 0;
 		if (!back)
 			return h->low + (segment << (h->segment_shift & 31)) + h->header;
+		if (back > segment)
+			return 0;
 		segment -= back;
 	}
 	return 0;

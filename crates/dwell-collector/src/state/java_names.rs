@@ -1,8 +1,10 @@
 //! Frames of code that JVMs compiled get their names at once: it may be gone when the recording ends.
 use crate::intern::{Interner, Place};
+use crate::java::OfProcess;
 use crate::processes::Processes;
+use dwell_hotspot::Kept;
 use dwell_recording::rows::SymbolRow;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 
 /// See the module's text.
 #[derive(Default)]
@@ -17,26 +19,35 @@ impl JavaNames {
     /// Names frames that are new since the last call.
     pub fn update(&mut self, interner: &Interner, processes: &mut Processes) {
         let places = interner.places();
+        let mut memories = HashMap::new();
         for (frame, place) in (self.seen as u32..).zip(&places[self.seen..]) {
             let Place::Jit {
                 process, address, ..
-            } = *place else {
+            } = *place
+            else {
                 continue;
             };
-            let methods = processes.java_methods(process, address);
+            let pid = processes.get(process).row.pid;
+            let memory = memories
+                .entry(process)
+                .or_insert_with(|| Kept::new(OfProcess(pid)));
+            let methods = processes.java(process).methods(memory, address);
             if methods.is_empty() {
                 continue;
             }
             self.named.insert(frame);
             let outermost = methods.len() as u32 - 1;
-            let rows = methods.into_iter().zip(0..).map(|(method, depth)| SymbolRow {
-                frame,
-                depth,
-                function: method.full_name(),
-                file: method.file,
-                line: method.line,
-                inlined: depth < outermost,
-            });
+            let rows = methods
+                .into_iter()
+                .zip(0..)
+                .map(|(method, depth)| SymbolRow {
+                    frame,
+                    depth,
+                    function: method.full_name(),
+                    file: method.file,
+                    line: method.line,
+                    inlined: depth < outermost,
+                });
             self.new.extend(rows);
         }
         self.seen = places.len();

@@ -253,7 +253,8 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
         Place::Jit {
             process, address, ..
         } => {
-            let bytecode = |(method, index): (u64, Option<u32>)| method + u64::from(index.unwrap_or(0));
+            let bytecode =
+                |(method, index): (u64, Option<u32>)| method + u64::from(index.unwrap_or(0));
             let address = interpreted(address).map_or(address, bytecode);
             row("jit", "[anon]", address, Some(process))
         }

@@ -3,10 +3,11 @@ use crate::cells::Cells;
 use crate::common::oracles::Stack;
 use crate::common::process::{Image, Mapping};
 use crate::unwind_maps::UnwindMaps;
-use dwell_abi::events::{MAX_MAPPINGS, MAX_USER_FRAMES, ModuleTable, RETURN_BIT};
-use dwell_abi::unwind::StackEnd;
+use dwell_abi::events::{CodeHeap, MAX_MAPPINGS, MAX_USER_FRAMES, ModuleTable, RETURN_BIT};
+use dwell_abi::unwind::{Row, StackEnd};
 use dwell_elf::step::Registers;
 use dwell_elf::table_step::Frame;
+use dwell_hotspot::Memory;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -42,6 +43,9 @@ type Walk = unsafe extern "C" fn(
     end: *mut u32,
 ) -> u32;
 
+type CompiledRow =
+    unsafe extern "C" fn(read: Read, heap: *const CodeHeap, pc: u64, returned: u64) -> u64;
+
 thread_local! {
     /// Whose memory the walk reads.
     static READ_FROM: Cell<i32> = const { Cell::new(0) };
@@ -62,9 +66,21 @@ unsafe extern "C" fn read_target(to: *mut u8, n: u32, from: u64) -> libc::c_long
     if read == n as isize { 0 } else { -14 }
 }
 
+/// Memory of this process, as the native unwinder reads it.
+pub struct Ours;
+
+impl Memory for Ours {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        READ_FROM.set(std::process::id() as i32);
+        // SAFETY: `into` has that length.
+        unsafe { read_target(into.as_mut_ptr(), into.len() as u32, address) == 0 }
+    }
+}
+
 /// The kernel side's unwinder and its tables.
 pub struct Native {
     walk: Walk,
+    row: CompiledRow,
     maps: UnwindMaps,
     cells: Cells,
     tables: Vec<ModuleTable>,
@@ -76,28 +92,38 @@ impl Native {
         let library = compile();
         let name = CString::new(library.as_os_str().as_encoded_bytes()).expect("no NUL in a path");
         // SAFETY: the library was just compiled from the shim; it has no constructors. It stays loaded.
-        let (walk, size) = unsafe {
+        let (walk, row, size) = unsafe {
             let handle = libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{} cannot be loaded", library.display());
             let walk = libc::dlsym(handle, c"walk_natively".as_ptr());
+            let row = libc::dlsym(handle, c"compiled_row".as_ptr());
             let size = libc::dlsym(handle, c"process_maps_size".as_ptr());
-            assert!(!walk.is_null() && !size.is_null());
+            assert!(!walk.is_null() && !row.is_null() && !size.is_null());
             let folder = library.parent().expect("made in a folder of its own");
             let _ = std::fs::remove_dir_all(folder); // loaded is loaded
             // The types are those of the C functions.
             (
                 std::mem::transmute::<*mut libc::c_void, Walk>(walk),
+                std::mem::transmute::<*mut libc::c_void, CompiledRow>(row),
                 std::mem::transmute::<*mut libc::c_void, unsafe extern "C" fn() -> u32>(size)(),
             )
         };
         assert_eq!(size as usize, size_of::<ProcessMaps>());
         Native {
             walk,
+            row,
             maps: UnwindMaps::default(),
             cells: Cells::default(),
             tables: Vec::new(),
             known: HashMap::new(),
         }
+    }
+
+    /// The row of a JVM's code in a heap that lies in our own memory.
+    pub fn compiled_row(&self, heap: &CodeHeap, pc: u64, returned: bool) -> Row {
+        READ_FROM.set(std::process::id() as i32);
+        // SAFETY: `heap` outlives the call; what it leads to is read as the kernel reads a process.
+        Row::from_bits(unsafe { (self.row)(read_target, heap, pc, returned.into()) })
     }
 
     fn table(&mut self, image: &'static Image) -> u32 {

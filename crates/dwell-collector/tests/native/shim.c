@@ -51,11 +51,12 @@ static const struct ModuleTable *table(u32 index)
 	return index < n_tables ? &all_tables[index] : NULL;
 }
 
-/* No JVM is walked here. */
+static const struct CodeHeap *the_heap;
+
 static const struct CodeHeap *code_heap(u32 index)
 {
 	(void)index;
-	return NULL;
+	return the_heap;
 }
 
 #include "maps.h"
@@ -106,6 +107,14 @@ u32 walk_natively(long (*read)(void *to, u32 n, u64 from), u64 *const *chunk_mem
 		pcs[i] = scratch.pcs[(u.first + i) & PCS_MASK];
 	*end = u.end;
 	return u.n;
+}
+
+/* The row of a JVM's code. */
+u64 compiled_row(long (*read)(void *to, u32 n, u64 from), const struct CodeHeap *heap, u64 pc, u64 returned)
+{
+	reader = read;
+	the_heap = heap;
+	return code_row(0, pc, returned);
 }
 
 /* What the test lays out must be what the text above expects. */

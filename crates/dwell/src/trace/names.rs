@@ -167,6 +167,13 @@ impl Names for Known<'_, '_> {
         if let Some(place) = self.kept.find(pid, address) {
             return place;
         }
+        if let Some((method, offset)) = self.session.java_method(pid, address) {
+            return Place {
+                module: Some("java".into()),
+                module_offset: 0,
+                symbol: Some((method.into(), offset)),
+            };
+        }
         // New to us, or mapped since.
         self.kept.read_process(pid);
         if let Some(place) = self.kept.find(pid, address) {
