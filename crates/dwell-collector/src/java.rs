@@ -139,11 +139,11 @@ impl Java {
         let Some(blob) = jvm.blob(memory, &heap.row, address) else {
             return Vec::new();
         };
+        self.known.add_compiled(jvm, memory, &blob);
         let method = match blob.kind {
             BlobKind::Method(method) => method,
             BlobKind::Stub(name) => return vec![Method::stub(&name)],
         };
-        self.known.add_compiled(jvm, memory, &blob);
         jvm.methods_at(memory, blob.address, method, address)
     }
 

@@ -1,8 +1,8 @@
 //! Java code that has a name: it may go, and other code come to where it was.
 use crate::machine;
 use dwell_abi::events::interpreted;
-use dwell_hotspot::{Blob, Jvm, Memory};
-use hashbrown::HashMap;
+use dwell_hotspot::{Blob, BlobKind, Jvm, Memory};
+use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 
 /// How often it is looked at all the same, ns: compiled code also goes without a garbage collection.
@@ -13,7 +13,8 @@ const SHARE: u64 = 100;
 #[derive(Clone)]
 struct Compiled {
     end: u64,
-    id: u32,
+    /// None for what stays: HotSpot's own stubs.
+    id: Option<u32>,
     generation: u32,
 }
 
@@ -40,16 +41,18 @@ pub struct KnownCode {
 }
 
 impl KnownCode {
-    /// A compiled method gets its name.
+    /// Code gets its name.
     pub fn add_compiled(&mut self, jvm: &Jvm, memory: &impl Memory, blob: &Blob) {
-        if let Some(id) = jvm.compile_id(memory, blob.address) {
-            let compiled = Compiled {
-                end: blob.end,
-                id,
-                generation: self.generation,
-            };
-            self.compiled.entry(blob.address).or_insert(compiled);
-        }
+        let id = match blob.kind {
+            BlobKind::Method(_) => jvm.compile_id(memory, blob.address),
+            BlobKind::Stub(_) => None,
+        };
+        let compiled = Compiled {
+            end: blob.end,
+            id,
+            generation: self.generation,
+        };
+        self.compiled.entry(blob.address).or_insert(compiled);
     }
 
     /// An interpreted method gets its name.
@@ -89,18 +92,31 @@ impl KnownCode {
         }
         self.collections = collections;
         self.checked_at = now;
-        let known = self.compiled.len() + self.interpreted.len();
-        self.compiled
-            .retain(|blob, known| jvm.compile_id(memory, *blob) == Some(known.id));
-        self.classes
-            .retain(|class, id| jvm.class_id(memory, *class) == Some(*id));
-        let classes = &self.classes;
-        self.interpreted
-            .retain(|_, known| classes.contains_key(&known.class));
-        let is_changed = self.compiled.len() + self.interpreted.len() < known;
+        let is_changed = self.forget_what_is_gone(jvm, memory);
         self.generation += u32::from(is_changed);
         let done = machine::boottime_ns();
         self.not_before = done + SHARE * (done - now);
         is_changed
+    }
+
+    fn forget_what_is_gone(&mut self, jvm: &Jvm, memory: &impl Memory) -> bool {
+        let compiled = self.compiled.iter().filter(|(blob, known)| {
+            known.id.is_some() && jvm.compile_id(memory, **blob) != known.id
+        });
+        let compiled: Vec<u64> = compiled.map(|(blob, _)| *blob).collect();
+        let classes = self.classes.iter();
+        let classes = classes.filter(|(class, id)| jvm.class_id(memory, **class) != Some(**id));
+        let classes: HashSet<u64> = classes.map(|(class, _)| *class).collect();
+        // Not where all is gone: what a process had when it ended stays as it was.
+        if !jvm.is_there(memory) || compiled.is_empty() && classes.is_empty() {
+            return false;
+        }
+        for blob in compiled {
+            self.compiled.remove(&blob);
+        }
+        self.classes.retain(|class, _| !classes.contains(class));
+        self.interpreted
+            .retain(|_, known| !classes.contains(&known.class));
+        true
     }
 }

@@ -145,6 +145,11 @@ impl Jvm {
         })
     }
 
+    /// Whether it can be read at all.
+    pub fn is_there(&self, memory: &impl Memory) -> bool {
+        memory.word(self.heaps.array).is_some()
+    }
+
     /// How many garbage collections there were: between them no class goes.
     pub fn collections(&self, memory: &impl Memory) -> Option<u32> {
         let [heap, count] = self.collections?;

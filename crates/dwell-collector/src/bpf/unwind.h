@@ -390,14 +390,26 @@ __attribute__((noinline)) u64 interpreted_word(struct scratch *s, u32 heap, u64 
 	return 1ull << METHOD_BIT | index << BYTECODE_SHIFT | (method & ((1ull << BYTECODE_SHIFT) - 1));
 }
 
-static __always_inline bool is_mapped(struct unwind *u, u64 pc)
+static __always_inline bool is_mapped(struct process_maps *maps, u64 pc)
 {
-	struct process_maps *maps = u->maps;
 	u32 i = find_mapping(maps, pc);
 
 	__asm__ volatile("" : "+r"(i)); /* the compiler knows the range of the result, the verifier does not */
 	i &= MAX_MAPPINGS - 1;
 	return i < maps->n && pc >= maps->m[i].start && pc < maps->m[i].end;
+}
+
+/* The row of a JVM's innermost frame, also where a compiled string function has pushed a word below it: then no code lies where
+ * the return address should be. */
+__attribute__((noinline)) u64 pushed_row(struct scratch *s, struct process_maps *maps, u64 row, u64 sp)
+{
+	u64 top = sp + 8 * (u64)(u16)(row >> 32);
+
+	if (!s || !maps || row >> 48 != (ROW(KIND_SP, 0, -2) >> 48))
+		return row;
+	if (is_mapped(maps, read_word(s, top - 8)) || !is_mapped(maps, read_word(s, top)))
+		return row;
+	return row + (1ull << 32);
 }
 
 /* Why a stack ends where rbp is no frame pointer. */
@@ -436,7 +448,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	if (u->table == TABLE_LIKE_ENTRY)
 		row = (u64)KIND_SP << 48 | 1ull << 32;
 	else if (u->table == TABLE_CODE_HEAP)
-		row = code_row(u->heap, pc, u->returned);
+		row = u->returned ? code_row(u->heap, pc, 1) : pushed_row(s, maps, code_row(u->heap, pc, 0), u->sp);
 	else if (u->table != TABLE_FRAME_POINTER)
 		row = cached_row(u->table, pc - u->text_base);
 	else if (u->returned)
@@ -480,7 +492,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	case KIND_NONE: /* the frame pointer, if it can be one */
 		guess = kind == KIND_NONE;
 		/* A JVM's small stubs that only jump on have no frame; its others keep a frame pointer. */
-		if (u->table == TABLE_CODE_HEAP && !u->returned && is_mapped(u, read_word(s, u->sp))) {
+		if (u->table == TABLE_CODE_HEAP && !u->returned && is_mapped(maps, read_word(s, u->sp))) {
 			cfa = u->sp + 8;
 			break;
 		}
@@ -527,7 +539,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		return END_READ_FAULT;
 	if (!ra) /* what thread starts without unwind information push */
 		return END_COMPLETE;
-	if (guess && !is_mapped(u, ra))
+	if (guess && !is_mapped(maps, ra))
 		return no_frame_pointer(u, guess);
 	u->guessed = guess;
 	u->ip = ra;

@@ -208,6 +208,7 @@ impl<'a> Stepper<'a> {
                 cfa_off8: 1,
                 ..*row
             },
+            KIND_SP if !at.is_return_address => &self.pushed_row(row, core.sp, read),
             _ => row,
         };
         if row.kind == KIND_INTERPRETED
@@ -222,6 +223,23 @@ impl<'a> Stepper<'a> {
             };
         }
         step_row(row, &[], &core, read).map(Position::from_core)
+    }
+
+    /// The row of a JVM's innermost frame, also where a compiled string function has pushed a word below it: then no code lies
+    /// where the return address should be.
+    fn pushed_row(
+        &self,
+        row: &unwind::Row,
+        sp: u64,
+        read: &mut impl FnMut(u64) -> Option<u64>,
+    ) -> unwind::Row {
+        let mut is_code = |at: u64| read(at).is_some_and(|pc| self.module_at(pc).is_some());
+        let top = sp.wrapping_add(8 * row.cfa_off8 as u64);
+        let is_pushed = row.bp_off8 == -2 && !is_code(top.wrapping_sub(8)) && is_code(top);
+        unwind::Row {
+            cfa_off8: row.cfa_off8.saturating_add(i16::from(is_pushed)),
+            ..*row
+        }
     }
 
     /// Steps by frame pointer where no unwind information holds; believed only when it leads to
