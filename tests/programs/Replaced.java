@@ -43,6 +43,7 @@ public class Replaced {
         for (int n = 0; n < TIMES; n++) {
             for (String name : new String[] {"A", "B", "C", "D"}) {
                 sum += run("Replaced$" + name);
+                Thread.sleep(100);
                 for (int i = 0; i < 3; i++) {
                     System.gc();
                     Thread.sleep(20);

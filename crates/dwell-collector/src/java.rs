@@ -9,6 +9,7 @@ use dwell_abi::events::{CodeHeap, interpreted};
 use dwell_abi::unwind::Row;
 use dwell_elf::step::Compiled;
 use dwell_hotspot::{BlobKind, Jvm, Memory, Method};
+use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -38,7 +39,7 @@ struct Heap {
 }
 
 /// The JVM of a process, as far as one is known.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct Java {
     jvm: Option<Rc<Jvm>>,
     heaps: Vec<Heap>,
@@ -48,6 +49,15 @@ pub struct Java {
 }
 
 impl Java {
+    /// That of a child that was just forked.
+    pub fn of_child(&self) -> Self {
+        Java {
+            jvm: self.jvm.clone(),
+            heaps: self.heaps.clone(),
+            ..Java::default()
+        }
+    }
+
     /// The library was mapped, or code that may be of a heap that is not known.
     pub fn wanted(&mut self) {
         self.tries = TRIES;
@@ -76,7 +86,12 @@ impl Java {
         self.tries -= 1;
         let memory = OfProcess(pid);
         if self.jvm.is_none() {
-            self.jvm = find_jvm(modules, space, &memory).map(Rc::new);
+            let variables = variables(modules, space);
+            if variables.is_empty() {
+                // The library of another kind of JVM.
+                self.tries = 0;
+            }
+            self.jvm = Jvm::read(&memory, |name| variables.get(name).copied()).map(Rc::new);
         }
         let Some(jvm) = &self.jvm else {
             return Ok(false);
@@ -185,17 +200,21 @@ impl Compiled for CompiledBy<'_> {
     }
 }
 
-/// Reads the tables of the process' `libjvm.so`.
-fn find_jvm(modules: &Modules, space: &AddressSpace, memory: &OfProcess) -> Option<Jvm> {
-    let mut libraries = space.iter().filter(|(_, mapped)| is_library(&mapped.path));
-    let (start, mapped) = libraries.find(|(_, mapped)| mapped.module.is_some())?;
-    let module = modules.get(mapped.module?);
-    let bias = bias(start, mapped, module)?;
-    let symbols = module.variables(dwell_hotspot::SYMBOLS);
-    Jvm::read(memory, |name| {
-        let stated = symbols.get(name)?;
-        Some(stated.wrapping_add(bias))
-    })
+/// Actual addresses of the variables of the process' `libjvm.so` that lead to its tables.
+fn variables(modules: &Modules, space: &AddressSpace) -> HashMap<String, u64> {
+    let found = || {
+        let mut libraries = space.iter().filter(|(_, m)| is_library(&m.path));
+        let (start, mapped) = libraries.find(|(_, mapped)| mapped.module.is_some())?;
+        let module = modules.get(mapped.module?);
+        let bias = bias(start, mapped, module)?;
+        let stated = module.variables(dwell_hotspot::SYMBOLS).into_iter();
+        Some(
+            stated
+                .map(|(name, at)| (name, at.wrapping_add(bias)))
+                .collect(),
+        )
+    };
+    found().unwrap_or_default()
 }
 
 /// Whether a path is that of a JVM's library.

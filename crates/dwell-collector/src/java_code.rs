@@ -10,7 +10,6 @@ const EVERY_NS: u64 = 1_000_000_000;
 /// One part in so many of our time at most goes into that.
 const SHARE: u64 = 100;
 
-#[derive(Clone)]
 struct Compiled {
     end: u64,
     /// None for what stays: HotSpot's own stubs.
@@ -18,14 +17,13 @@ struct Compiled {
     generation: u32,
 }
 
-#[derive(Clone)]
 struct Interpreted {
     class: u64,
     generation: u32,
 }
 
 /// See the module's text.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct KnownCode {
     /// By the address of their blobs.
     compiled: BTreeMap<u64, Compiled>,
@@ -35,7 +33,7 @@ pub struct KnownCode {
     classes: HashMap<u64, u64>,
     /// How often some of it was replaced.
     generation: u32,
-    collections: Option<u32>,
+    epoch: [Option<u64>; 2],
     checked_at: u64,
     not_before: u64,
 }
@@ -86,11 +84,11 @@ impl KnownCode {
         if now < self.not_before {
             return false;
         }
-        let collections = jvm.collections(memory);
-        if collections == self.collections && now < self.checked_at + EVERY_NS {
+        let epoch = jvm.epoch(memory);
+        if epoch == self.epoch && now < self.checked_at + EVERY_NS {
             return false;
         }
-        self.collections = collections;
+        self.epoch = epoch;
         self.checked_at = now;
         let is_changed = self.forget_what_is_gone(jvm, memory);
         self.generation += u32::from(is_changed);

@@ -137,7 +137,9 @@ impl Processes {
         start_ns: u64,
     ) -> u32 {
         let parent_process = self.id_of(parent).map(|id| self.get(id));
-        let java = parent_process.map(|p| p.java.clone()).unwrap_or_default();
+        let java = parent_process
+            .map(|p| p.java.of_child())
+            .unwrap_or_default();
         let (mut row, space, root) = parent_process
             .map(|p| (p.row.clone(), p.space.clone(), p.root.clone()))
             .unwrap_or_default();

@@ -15,6 +15,8 @@ pub struct Jvm {
     pub(crate) methods: MethodFields,
     /// Where the pointer to what counts garbage collections lies, and that count within; none where that is not told.
     collections: Option<[u64; 2]>,
+    /// Where the pointer to the youngest loader of classes lies.
+    loaders: Option<u64>,
     /// None where the tables do not tell of inlined methods.
     pub(crate) scopes: Option<Scopes>,
     /// None where they do not tell of lines.
@@ -136,6 +138,7 @@ impl Jvm {
             heaps: Heaps::of(&structs)?,
             blob: BlobFields::of(&structs)?,
             methods: MethodFields::of(&structs)?,
+            loaders: structs.address("ClassLoaderDataGraph::_head"),
             collections: structs
                 .address("Universe::_collectedHeap")
                 .zip(structs.offset(&["CollectedHeap::_total_collections"]))
@@ -150,11 +153,17 @@ impl Jvm {
         memory.word(self.heaps.array).is_some()
     }
 
-    /// How many garbage collections there were: between them no class goes.
-    pub fn collections(&self, memory: &impl Memory) -> Option<u32> {
-        let [heap, count] = self.collections?;
-        let count = memory.word(heap)?.checked_add(count)?;
-        memory.int(count).map(|count| count as u32)
+    /// What changes when classes go, and when others come to where they were: the number of garbage collections, and the
+    /// youngest loader of classes. None where that is not told.
+    pub fn epoch(&self, memory: &impl Memory) -> [Option<u64>; 2] {
+        let collections = self.collections.and_then(|[heap, count]| {
+            let count = memory.word(heap)?.checked_add(count)?;
+            memory.int(count)
+        });
+        [
+            collections.map(|count| u64::from(count as u32)),
+            self.loaders.and_then(|head| memory.word(head)),
+        ]
     }
 
     /// The code heaps that there are now, each with the memory that it may grow into.

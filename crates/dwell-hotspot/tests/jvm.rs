@@ -80,6 +80,7 @@ fn jvm() -> Bytes {
     bytes.word(INTERPRETER_AT, 0x300);
     bytes.word(COLLECTED_HEAP_AT, 0x380);
     bytes.int(0x380 + 64, 7);
+    bytes.word(LOADERS_AT, 0x4000);
     bytes.int(0x200, 1);
     bytes.word(0x208, 0x240);
     bytes.word(0x240, 0x280);
@@ -183,15 +184,16 @@ fn what_goes_is_noticed() {
         let (made, jvm, _) = made(Bytes(bytes.0.clone()));
         let class = jvm.class_of(&made, INNER).expect("a class");
         let class = jvm.class_id(&made, class);
-        (jvm.compile_id(&made, BLOB), class, jvm.collections(&made))
+        (jvm.compile_id(&made, BLOB), class, jvm.epoch(&made))
     };
     let before = ids(&bytes);
-    assert_eq!((before.0, before.2), (Some(41), Some(7)));
+    assert_eq!((before.0, before.2), (Some(41), [Some(7), Some(0x4000)]));
     bytes.put(BLOB - 8, &[0]);
     bytes.word(INNER + 0x300 + 24, OUTER + 0x400);
     bytes.int(0x380 + 64, 8);
+    bytes.word(LOADERS_AT, 0x5000);
     let after = ids(&bytes);
-    assert_eq!((after.0, after.2), (None, Some(8)));
+    assert_eq!((after.0, after.2), (None, [Some(8), Some(0x5000)]));
     assert_ne!(before.1, after.1);
 }
 

@@ -9,6 +9,7 @@ pub const TABLES: u64 = 1 << 40;
 pub const HEAP_ARRAY_AT: u64 = 0x100;
 pub const INTERPRETER_AT: u64 = 0x108;
 pub const COLLECTED_HEAP_AT: u64 = 0x110;
+pub const LOADERS_AT: u64 = 0x118;
 
 /// Class, field, type, offset, and the address of a static one.
 type Field = (&'static str, &'static str, &'static str, u64, u64);
@@ -34,6 +35,13 @@ const ALWAYS: &[Field] = &[
         "CollectedHeap*",
         0,
         COLLECTED_HEAP_AT,
+    ),
+    (
+        "ClassLoaderDataGraph",
+        "_head",
+        "ClassLoaderData*",
+        0,
+        LOADERS_AT,
     ),
     ("CollectedHeap", "_total_collections", "unsigned int", 64, 0),
     ("GrowableArrayBase", "_len", "int", 0, 0),
