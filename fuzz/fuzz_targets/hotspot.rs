@@ -41,5 +41,5 @@ fn look(jvm: &Jvm, memory: &impl Memory) {
     jvm.method_at(memory, method, Some(method as u32));
     jvm.bytecode(memory, method, method);
     let class = jvm.class_of(memory, method).unwrap_or(0);
-    jvm.class_id(memory, class);
+    jvm.class_name(memory, class);
 }

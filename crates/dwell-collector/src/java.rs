@@ -8,7 +8,7 @@ use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{CodeHeap, interpreted};
 use dwell_abi::unwind::Row;
 use dwell_elf::step::Compiled;
-use dwell_hotspot::{BlobKind, Jvm, Memory, Method};
+use dwell_hotspot::{BlobKind, Jvm, Memory, Method, NoJvm};
 use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -87,11 +87,12 @@ impl Java {
         let memory = OfProcess(pid);
         if self.jvm.is_none() {
             let variables = variables(modules, space);
-            if variables.is_empty() {
-                // The library of another kind of JVM.
+            let jvm = Jvm::read(&memory, |name| variables.get(name).copied());
+            if variables.is_empty() || jvm.as_ref().is_err_and(|why| *why == NoJvm::Unknown) {
+                // Another kind of JVM.
                 self.tries = 0;
             }
-            self.jvm = Jvm::read(&memory, |name| variables.get(name).copied()).map(Rc::new);
+            self.jvm = jvm.ok().map(Rc::new);
         }
         let Some(jvm) = &self.jvm else {
             return Ok(false);

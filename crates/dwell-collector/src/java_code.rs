@@ -1,7 +1,7 @@
 //! Java code that has a name: it may go, and other code come to where it was.
 use crate::machine;
 use dwell_abi::events::interpreted;
-use dwell_hotspot::{Blob, BlobKind, Jvm, Memory};
+use dwell_hotspot::{Blob, BlobKind, Jvm, Kept, Memory};
 use hashbrown::{HashMap, HashSet};
 use std::collections::BTreeMap;
 
@@ -29,8 +29,8 @@ pub struct KnownCode {
     compiled: BTreeMap<u64, Compiled>,
     /// By the address of their methods.
     interpreted: HashMap<u64, Interpreted>,
-    /// Their classes.
-    classes: HashMap<u64, u64>,
+    /// Their classes' names: all else may be the same of the next one.
+    classes: HashMap<u64, String>,
     /// How often some of it was replaced.
     generation: u32,
     epoch: [Option<u64>; 2],
@@ -56,9 +56,9 @@ impl KnownCode {
     /// An interpreted method gets its name.
     pub fn add_interpreted(&mut self, jvm: &Jvm, memory: &impl Memory, method: u64) {
         if let Some(class) = jvm.class_of(memory, method)
-            && let Some(id) = jvm.class_id(memory, class)
+            && let Some(name) = jvm.class_name(memory, class)
         {
-            self.classes.entry(class).or_insert(id);
+            self.classes.entry(class).or_insert(name);
             self.interpreted.entry(method).or_insert(Interpreted {
                 class,
                 generation: self.generation,
@@ -98,12 +98,15 @@ impl KnownCode {
     }
 
     fn forget_what_is_gone(&mut self, jvm: &Jvm, memory: &impl Memory) -> bool {
-        let compiled = self.compiled.iter().filter(|(blob, known)| {
-            known.id.is_some() && jvm.compile_id(memory, **blob) != known.id
-        });
+        let kept = &Kept::new(memory);
+        let compiled = self
+            .compiled
+            .iter()
+            .filter(|(blob, known)| known.id.is_some() && jvm.compile_id(kept, **blob) != known.id);
         let compiled: Vec<u64> = compiled.map(|(blob, _)| *blob).collect();
         let classes = self.classes.iter();
-        let classes = classes.filter(|(class, id)| jvm.class_id(memory, **class) != Some(**id));
+        let classes =
+            classes.filter(|(class, name)| jvm.class_name(kept, **class).as_ref() != Some(*name));
         let classes: HashSet<u64> = classes.map(|(class, _)| *class).collect();
         // Not where all is gone: what a process had when it ended stays as it was.
         if !jvm.is_there(memory) || compiled.is_empty() && classes.is_empty() {

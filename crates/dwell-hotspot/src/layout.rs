@@ -7,6 +7,15 @@ use std::ops::Range;
 /// Most code heaps of one JVM: there are three, or one.
 const MOST_HEAPS: u64 = 16;
 
+/// Why there is no JVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoJvm {
+    /// Its tables cannot be read: its library may not be ready yet.
+    NotYet,
+    /// They lack what is needed, as those of versions before 9.
+    Unknown,
+}
+
 /// A running JVM.
 #[derive(Clone, Debug)]
 pub struct Jvm {
@@ -131,20 +140,24 @@ pub(crate) struct Lines {
 
 impl Jvm {
     /// Reads its tables. `symbol` gives the actual address of a variable of its `libjvm.so`, which are named
-    /// [`crate::SYMBOLS`] and more. None for a JVM whose tables are not there yet, or lack what is needed.
-    pub fn read(memory: &impl Memory, symbol: impl Fn(&str) -> Option<u64>) -> Option<Jvm> {
-        let structs = Structs::read(memory, symbol)?;
+    /// [`crate::SYMBOLS`] and more.
+    pub fn read(memory: &impl Memory, symbol: impl Fn(&str) -> Option<u64>) -> Result<Jvm, NoJvm> {
+        let structs = Structs::read(memory, symbol).ok_or(NoJvm::NotYet)?;
+        Self::of(&structs, memory).ok_or(NoJvm::Unknown)
+    }
+
+    fn of(structs: &Structs, memory: &impl Memory) -> Option<Jvm> {
         Some(Jvm {
-            heaps: Heaps::of(&structs)?,
-            blob: BlobFields::of(&structs)?,
-            methods: MethodFields::of(&structs)?,
+            heaps: Heaps::of(structs)?,
+            blob: BlobFields::of(structs)?,
+            methods: MethodFields::of(structs)?,
             loaders: structs.address("ClassLoaderDataGraph::_head"),
             collections: structs
                 .address("Universe::_collectedHeap")
                 .zip(structs.offset(&["CollectedHeap::_total_collections"]))
                 .map(<[u64; 2]>::from),
-            scopes: Scopes::of(&structs, memory),
-            lines: Lines::of(&structs, memory),
+            scopes: Scopes::of(structs, memory),
+            lines: Lines::of(structs, memory),
         })
     }
 

@@ -17,7 +17,7 @@ mod scopes;
 mod structs;
 
 pub use heap::{Blob, BlobKind};
-pub use layout::Jvm;
+pub use layout::{Jvm, NoJvm};
 pub use memory::{Kept, Memory};
 pub use names::Method;
 pub use rows::code_row;

@@ -52,9 +52,12 @@ impl Jvm {
         memory.word(pool.checked_add(self.methods.pool_holder)?)
     }
 
-    /// What tells a class from others that were or will be at its address.
-    pub fn class_id(&self, memory: &impl Memory, class: u64) -> Option<u64> {
-        memory.word(class.checked_add(self.methods.class_name)?)
+    /// The name of a class, as the JVM has it.
+    pub fn class_name(&self, memory: &impl Memory, class: u64) -> Option<String> {
+        self.symbol(
+            memory,
+            memory.word(class.checked_add(self.methods.class_name)?)?,
+        )
     }
 
     pub(crate) fn method(&self, memory: &impl Memory, method: u64) -> Option<Method> {
@@ -64,7 +67,7 @@ impl Jvm {
         let name = memory.short(constant.checked_add(at.name_index)?)?;
         let holder = memory.word(pool.checked_add(at.pool_holder)?)?;
         let name = self.entry(memory, pool, name)?;
-        let class = self.symbol(memory, memory.word(holder.checked_add(at.class_name)?)?)?;
+        let class = self.class_name(memory, holder)?;
         Some(Method {
             class: shown_class(&class),
             name,

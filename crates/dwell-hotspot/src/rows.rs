@@ -8,6 +8,9 @@ use dwell_abi::unwind::{KIND_INTERPRETED, KIND_NONE, KIND_SP, Row};
 /// Words; a row has no room for more.
 const LARGEST_FRAME: i32 = 0x7fff;
 
+/// Bytes of code before an instruction that are looked at: a cmpl with a wide offset.
+const BYTES_BEFORE: usize = 11;
+
 const NONE: Row = row(KIND_NONE, 0, 0);
 /// As at a function's entry.
 const NO_FRAME_YET: Row = row(KIND_SP, 1, 0);
@@ -58,8 +61,9 @@ fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> O
         memory.read(pc, &mut code[..8]);
     }
     if complete > 0 && pc < begin.wrapping_add(complete as u64) {
-        let [before] = memory.bytes(pc.wrapping_sub(1)).unwrap_or([0]);
-        return Some(prologue(&code, before, size as i16));
+        let before = memory.bytes(pc.wrapping_sub(BYTES_BEFORE as u64));
+        let before = before.unwrap_or([0; BYTES_BEFORE]);
+        return Some(prologue(&code, &before, size as i16));
     }
     Some(match code {
         _ if is_returning(&code) => NO_FRAME_YET,
@@ -69,12 +73,23 @@ fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> O
 }
 
 /// Where the frame is in the making: at the instruction that stands there (C1's and C2's `MacroAssembler::verified_entry`).
-fn prologue(code: &[u8], before: u8, size: i16) -> Row {
+fn prologue(code: &[u8], before: &[u8; BYTES_BEFORE], size: i16) -> Row {
+    let is_behind_comparison = matches!(
+        before,
+        [_, _, _, 0x41, 0x81, 0x7f, ..] | [0x41, 0x81, 0xbf, ..]
+    );
     match code {
+        // cmpl N,M(%r15) and jne: the barrier of newer versions, behind all that
+        [0x41, 0x81, 0x7f | 0xbf, ..] => row(KIND_SP, size, -2),
+        [0x0f, 0x85, ..] if is_behind_comparison => row(KIND_SP, size, -2),
         // mov %rbp,N(%rsp), behind sub $N,%rsp
         [0x48, 0x89, 0x6c | 0xac, ..] => row(KIND_SP, size, 0),
         // sub, or mov %rsp,%rbp, behind push %rbp
-        [0x48, 0x83 | 0x81, 0xec, ..] | [0x48, 0x8b, 0xec, ..] if before == 0x55 => RBP_PUSHED,
+        [0x48, 0x83 | 0x81, 0xec, ..] | [0x48, 0x8b, 0xec, ..]
+            if before[BYTES_BEFORE - 1] == 0x55 =>
+        {
+            RBP_PUSHED
+        }
         _ => NO_FRAME_YET,
     }
 }

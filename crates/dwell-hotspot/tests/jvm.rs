@@ -183,7 +183,7 @@ fn what_goes_is_noticed() {
     let ids = |bytes: &Bytes| {
         let (made, jvm, _) = made(Bytes(bytes.0.clone()));
         let class = jvm.class_of(&made, INNER).expect("a class");
-        let class = jvm.class_id(&made, class);
+        let class = jvm.class_name(&made, class);
         (jvm.compile_id(&made, BLOB), class, jvm.epoch(&made))
     };
     let before = ids(&bytes);
@@ -223,6 +223,11 @@ fn frames_of_code() {
     // sub $0x28,%rsp; mov %rbp,0x20(%rsp)
     let no_push = [0x48, 0x83, 0xec, 0x28, 0x48, 0x89, 0x6c, 0x24, 0x20];
     assert_eq!(row(&no_push, 4), (KIND_SP, FRAME as i16, 0));
+    // push %rbp; sub $0x30,%rsp; cmpl $1,0x20(%r15); jne, with the frame told to be complete behind it
+    let barrier = [
+        0x55, 0x48, 0x83, 0xec, 0x30, 0x41, 0x81, 0x7f, 0x20, 1, 0, 0,
+    ];
+    assert_eq!(row(&barrier, 5), whole);
     // add $0x20,%rsp; pop %rbp; cmp 0x350(%r15),%rsp; ja; ret
     let mut epilogue = [0x90; 12].to_vec();
     epilogue.extend([

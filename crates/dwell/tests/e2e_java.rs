@@ -119,10 +119,15 @@ fn check_busy(what: &str, recorded: &Recorded) {
     let (mut calls, mut mixes) = (0, 0);
     for (stack, weight) in index.weights() {
         let names = index.user_names(stack);
+        if index.stack(stack).end != "complete" {
+            continue;
+        }
         let at = |name: &str| names.iter().position(|n| n == name);
         if let Some(call) = at("Frames.calls") {
             let caller = &names[call - 1];
             assert_eq!(caller, "Frames.compute", "{names:?}");
+            let java = names[call..].iter().filter(|n| n.starts_with("Frames."));
+            assert!(java.into_iter().all(|n| n == "Frames.calls"), "{names:?}");
             calls += weight;
         }
         if let Some(mixed) = at("Frames.mixes") {

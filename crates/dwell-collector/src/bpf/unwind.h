@@ -266,6 +266,7 @@ __attribute__((noinline)) u64 jit_row(u64 ip)
 #define SEGMENT_HOPS 16 /* each leads back by up to 254 segments */
 #define FREE_SEGMENT 0xff
 #define LARGEST_FRAME 0x7fff /* words */
+#define BYTES_BEFORE 11 /* of code that are looked at: a cmpl with a wide offset */
 
 /* The blob of a JVM's code heap that holds pc: as CodeHeap::find_block_for. 0: none. */
 __attribute__((noinline)) u64 find_blob(u32 heap, u64 pc)
@@ -290,13 +291,19 @@ __attribute__((noinline)) u64 find_blob(u32 heap, u64 pc)
 }
 
 /* Where the frame is in the making: at the instruction that stands there (C1's and C2's MacroAssembler::verified_entry). */
-static __always_inline u64 prologue_row(u64 code, u8 before, u32 size)
+static __always_inline u64 prologue_row(u64 code, const u8 *before, u32 size)
 {
 	u32 op = code & 0xffffff;
 
+	/* cmpl N,M(%r15) and jne: the barrier of newer versions, behind all that */
+	if (op == 0x7f8141 || op == 0xbf8141)
+		return ROW(KIND_SP, size, -2);
+	if ((u16)code == 0x850f && ((before[3] == 0x41 && before[4] == 0x81 && before[5] == 0x7f) ||
+				    (before[0] == 0x41 && before[1] == 0x81 && before[2] == 0xbf)))
+		return ROW(KIND_SP, size, -2);
 	if (op == 0x6c8948 || op == 0xac8948) /* mov %rbp,N(%rsp), behind sub $N,%rsp */
 		return ROW(KIND_SP, size, 0);
-	if (before == 0x55 && (op == 0xec8348 || op == 0xec8148 || op == 0xec8b48)) /* sub, or mov %rsp,%rbp, behind push %rbp */
+	if (before[BYTES_BEFORE - 1] == 0x55 && (op == 0xec8348 || op == 0xec8148 || op == 0xec8b48)) /* sub, or mov %rsp,%rbp, behind push %rbp */
 		return RBP_PUSHED;
 	return NO_FRAME_YET;
 }
@@ -323,7 +330,7 @@ __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 	const struct CodeHeap *h = code_heap(heap);
 	u64 blob, begin = 0, code = 0, more = 0;
 	i32 size = 0, complete = 0;
-	u8 before = 0;
+	u8 before[BYTES_BEFORE] = {};
 
 	if (!h)
 		return NO_ROW;
@@ -352,7 +359,7 @@ __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 	}
 	read_user(&code, 8, pc);
 	if (complete > 0 && pc < begin + (u32)complete) {
-		read_user(&before, 1, pc - 1);
+		read_user(before, sizeof(before), pc - sizeof(before));
 		return prologue_row(code, before, size);
 	}
 	if ((u8)code == 0xc3 || (u8)code == 0x5d || (u8)code == 0x49 || (u8)code == 0x0f || (u8)code == 0x85 ||
@@ -512,6 +519,8 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 			return END_READ_FAULT;
 		if (cfa <= u->sp)
 			return END_LOOP;
+		if (!ra)
+			return END_COMPLETE;
 		u->ip = ra;
 		u->sp = cfa;
 		u->returned = 1 + u->zero;

@@ -154,7 +154,7 @@ impl<F: Fn(u64) -> Option<u8>> Made<F> {
 
     /// The JVM by its tables.
     pub fn jvm(&self) -> Option<Jvm> {
-        Jvm::read(self, |name| self.symbols.get(name).copied())
+        Jvm::read(self, |name| self.symbols.get(name).copied()).ok()
     }
 
     fn table(&mut self, kind: &str, stride: u64, words: &[u64]) {
