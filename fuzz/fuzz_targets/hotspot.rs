@@ -31,8 +31,7 @@ fn look(jvm: &Jvm, memory: &impl Memory) {
             let Some(blob) = jvm.blob(memory, &heap, address) else {
                 continue;
             };
-            jvm.compile_id(memory, blob.address);
-            if let BlobKind::Method(method) = blob.kind {
+            if let BlobKind::Method { method, .. } = blob.kind {
                 jvm.methods_at(memory, blob.address, method, address);
             }
         }

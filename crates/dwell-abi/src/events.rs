@@ -34,8 +34,12 @@ c_consts! { emit_consts:
     /// Bit of a word among user pcs that says that it is no pc: HotSpot's interpreter executes a method there. The bits below
     /// hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address.
     pub const METHOD_BIT: u32 = 62;
-    /// First bit of the index of a bytecode.
+    /// First bit of the index of a bytecode, and of what tells compiled code from other code that is there at other times.
     pub const BYTECODE_SHIFT: u32 = 47;
+    /// Bit of a user pc that says that a JVM compiled the code: the bits below hold the last ones of its number.
+    pub const COMPILED_BIT: u32 = 61;
+    /// Those bits.
+    pub const COMPILED_MASK: u32 = 0x3fff;
     /// The index where it is not known, or larger.
     pub const NO_BYTECODE: u32 = 0x7fff;
     /// Upper half of the last word of a script's user stack that is not whole; the lower one says why (`StackEnd`).
@@ -440,8 +444,10 @@ c_struct! {
         pub code_size_at: u8,
         /// Bytes of that, behind which the code lies.
         pub constant_bytes: u8,
+        /// Offset in a compiled method's blob of its number, i32.
+        pub compile_id_at: u16,
         /// Zero.
-        pub pad: [u8; 6],
+        pub pad: [u8; 4],
     }
 }
 
@@ -458,6 +464,7 @@ impl CodeHeap {
         for (place, word) in bytes.as_chunks_mut().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
         }
+        bytes[42..44].copy_from_slice(&self.compile_id_at.to_le_bytes());
         bytes[32..42].copy_from_slice(&[
             self.segment_shift,
             self.header,
@@ -480,6 +487,26 @@ pub fn interpreted(word: u64) -> Option<(u64, Option<u32>)> {
     let is_one = word >> METHOD_BIT & 1 == 1;
     let method = word & ((1 << BYTECODE_SHIFT) - 1);
     is_one.then_some((method, (index != NO_BYTECODE).then_some(index)))
+}
+
+/// The actual address in a user pc (without [`RETURN_BIT`]) and, of code that a JVM compiled, the last bits of its number.
+pub fn compiled(pc: u64) -> (u64, Option<u32>) {
+    let address = pc & ((1 << BYTECODE_SHIFT) - 1);
+    let id = (pc >> BYTECODE_SHIFT) as u32 & COMPILED_MASK;
+    match interpreted(pc).is_none() && pc >> COMPILED_BIT & 1 == 1 {
+        true => (address, Some(id)),
+        false => (pc, None),
+    }
+}
+
+/// A user pc with what tells the code there, as the row for it has it in [`crate::unwind::Row::pc`].
+pub fn with_compiled(pc: u64, mark: u32) -> u64 {
+    pc | u64::from(mark) << BYTECODE_SHIFT
+}
+
+/// That mark, by the number of compiled code.
+pub fn compiled_mark(id: u32) -> u32 {
+    1 << (COMPILED_BIT - BYTECODE_SHIFT) | id & COMPILED_MASK
 }
 
 /// The word that tells of a method and the index of its bytecode.

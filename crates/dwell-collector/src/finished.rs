@@ -2,6 +2,7 @@
 use crate::intern::Place;
 use crate::launch::Launched;
 use crate::state::{State, frame_row};
+use dwell_abi::events::compiled;
 use dwell_recording::Writer;
 use dwell_recording::rows::{FrameRow, FutexRow};
 use std::collections::BTreeMap;
@@ -129,7 +130,7 @@ pub(crate) fn unnamed(state: &State, frames: impl Iterator<Item = u32>) -> Vec<U
             },
             Place::Jit {
                 process, address, ..
-            } => ((JIT, process.into()), address),
+            } => ((JIT, process.into()), compiled(address).0),
             Place::Own { .. } => ((OWN, 0), 0),
             Place::Unknown { .. } => continue,
         };

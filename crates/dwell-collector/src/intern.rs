@@ -18,9 +18,9 @@ pub enum Place {
     Jit {
         /// `processes.process`.
         process: u32,
-        /// Actual address.
+        /// Actual address, or the word of a frame of a JVM's code.
         address: u64,
-        /// What tells it from other code that was there.
+        /// What tells a method that is interpreted from others that were there.
         generation: u32,
     },
     /// Code that dwell has put there.

@@ -1,11 +1,11 @@
 //! Java: frames and names of code that a process' HotSpot JVM compiled.
 use crate::address_space::{AddressSpace, bias};
 use crate::error::CollectError;
-use crate::java_code::KnownCode;
+use crate::java_methods::KnownMethods;
 use crate::modules::Modules;
 use crate::processes::{Process, read_memory_into};
 use crate::unwind_maps::UnwindMaps;
-use dwell_abi::events::{CodeHeap, interpreted};
+use dwell_abi::events::{COMPILED_MASK, CodeHeap, compiled, interpreted};
 use dwell_abi::unwind::Row;
 use dwell_elf::step::Compiled;
 use dwell_hotspot::{BlobKind, Jvm, Memory, Method, NoJvm};
@@ -45,7 +45,7 @@ pub struct Java {
     heaps: Vec<Heap>,
     /// How often it is still looked for.
     tries: u32,
-    known: KnownCode,
+    known: KnownMethods,
 }
 
 impl Java {
@@ -142,29 +142,32 @@ impl Java {
             return Vec::new();
         };
         if let Some((method, bci)) = interpreted(address) {
-            self.known.add_interpreted(jvm, memory, method);
+            self.known.add(jvm, memory, method);
             let method = jvm.method_at(memory, method, bci);
             return method.into_iter().collect();
         }
+        let (address, id) = compiled(address);
         let Some(heap) = self.heap_of(address) else {
             return Vec::new();
         };
         if (heap.row.interpreter_start..heap.row.interpreter_end).contains(&address) {
             return vec![Method::stub("interpreter")];
         }
-        let Some(blob) = jvm.blob(memory, &heap.row, address) else {
-            return Vec::new();
-        };
-        self.known.add_compiled(jvm, memory, &blob);
-        let method = match blob.kind {
-            BlobKind::Method(method) => method,
-            BlobKind::Stub(name) => return vec![Method::stub(&name)],
-        };
-        jvm.methods_at(memory, blob.address, method, address)
+        let is_same = |now: u32| id.is_none_or(|id| id == now & COMPILED_MASK);
+        let blob = jvm.blob(memory, &heap.row, address);
+        blob.map_or_else(Vec::new, |blob| match blob.kind {
+            BlobKind::Stub(name) => vec![Method::stub(&name)],
+            BlobKind::Method { method, compile_id } if is_same(compile_id) => {
+                jvm.methods_at(memory, blob.address, method, address)
+            }
+            // What was there is gone.
+            BlobKind::Method { .. } => Vec::new(),
+        })
     }
 
     /// Where the compiled code at an actual address starts.
     pub fn start_of(&self, pid: u32, address: u64) -> Option<u64> {
+        let (address, _) = compiled(address);
         let heap = self.heap_of(address)?;
         let blob = self
             .jvm
@@ -173,12 +176,12 @@ impl Java {
         Some(blob.address)
     }
 
-    /// What tells code at an actual address, or a method by its word, from others that were there.
-    pub fn generation(&self, address: u64) -> u32 {
-        self.known.generation(address)
+    /// What tells an interpreted method from others that were at its address.
+    pub fn generation(&self, method: u64) -> u32 {
+        self.known.generation(method)
     }
 
-    /// Forgets code that is not there any more. True when there is any.
+    /// Forgets methods that are not there any more. True when there are any.
     pub fn check(&mut self, pid: u32, now: u64) -> bool {
         let jvm = self.jvm.clone();
         jvm.is_some_and(|jvm| self.known.check(&jvm, &OfProcess(pid), now))

@@ -17,7 +17,7 @@ pub mod functions;
 mod futexes;
 mod intern;
 mod java;
-mod java_code;
+mod java_methods;
 mod kernel_code;
 mod kernel_locks;
 mod kernel_marks;

@@ -10,6 +10,7 @@ use crate::preload;
 use crate::processes::{self, Processes};
 use crate::programs::{Embedded, map, program, quiet_libbpf};
 use crate::unwind_maps::UnwindMaps;
+use dwell_abi::events::compiled;
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::os::fd::{AsRawFd, RawFd};
@@ -166,7 +167,9 @@ impl UserStacks {
         let java = self.processes.java(id);
         let methods = java.methods(&OfProcess(pid), word);
         let start = java.start_of(pid, word);
-        Some((methods.last()?.full_name(), word - start.unwrap_or(word)))
+        let (address, _) = compiled(word);
+        let distance = start.map_or(0, |start| address - start);
+        Some((methods.last()?.full_name(), distance))
     }
 
     /// Waits until something becomes of processes or `other` is readable, at most this long (whole ms), and does

@@ -375,7 +375,8 @@ fn rows_of_java_code_are_the_same() {
             constant_at: 0,
             code_size_at: 0,
             constant_bytes: 0,
-            pad: [0; 6],
+            compile_id_at: 20,
+            pad: [0; 4],
         };
         for start in (SEGMENTS + 8..memory.len() - 16).step_by(32) {
             let start = start + usize::from(heap.header) - 8;

@@ -12,8 +12,6 @@ const FREE_SEGMENT: u8 = 0xff;
 pub struct Blob {
     /// Its address.
     pub address: u64,
-    /// First actual address past it.
-    pub end: u64,
     /// What it is.
     pub kind: BlobKind,
 }
@@ -21,8 +19,13 @@ pub struct Blob {
 /// What a blob is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlobKind {
-    /// A compiled method: the address of HotSpot's `Method`.
-    Method(u64),
+    /// A compiled method.
+    Method {
+        /// The address of HotSpot's `Method`.
+        method: u64,
+        /// What tells its code from other code that was or will be there.
+        compile_id: u32,
+    },
     /// Anything else, by HotSpot's name.
     Stub(String),
 }
@@ -42,15 +45,6 @@ pub(crate) fn find(memory: &impl Memory, heap: &CodeHeap, address: u64) -> Optio
 }
 
 impl Jvm {
-    /// What tells the compiled method whose blob is at an address from others that were or will be there; none where there is
-    /// no blob any more.
-    pub fn compile_id(&self, memory: &impl Memory, blob: u64) -> Option<u32> {
-        let header = blob.checked_sub(self.blob.header.into())?;
-        let [used] = memory.bytes(header.checked_add(self.blob.used)?)?;
-        let id = memory.int(blob.checked_add(self.blob.compile_id)?)?;
-        (used != 0).then_some(id as u32)
-    }
-
     /// The blob that holds an actual address in a heap.
     pub fn blob(&self, memory: &impl Memory, heap: &CodeHeap, address: u64) -> Option<Blob> {
         let blob = find(memory, heap, address)?;
@@ -58,14 +52,14 @@ impl Jvm {
         let end = blob.checked_add(u64::try_from(size).ok()?)?;
         let name = memory.string(memory.word(blob.checked_add(self.blob.name)?)?)?;
         let kind = match name.as_str() {
-            "nmethod" | "native nmethod" => {
-                BlobKind::Method(memory.word(blob.checked_add(self.blob.method)?)?)
-            }
+            "nmethod" | "native nmethod" => BlobKind::Method {
+                method: memory.word(blob.checked_add(self.blob.method)?)?,
+                compile_id: memory.int(blob.checked_add(self.blob.compile_id.into())?)? as u32,
+            },
             _ => BlobKind::Stub(name),
         };
         (address < end).then_some(Blob {
             address: blob,
-            end,
             kind,
         })
     }

@@ -57,9 +57,7 @@ pub(crate) struct BlobFields {
     pub(crate) name: u64,
     pub(crate) size: u64,
     pub(crate) method: u64,
-    /// Within a block's header.
-    pub(crate) used: u64,
-    pub(crate) compile_id: u64,
+    pub(crate) compile_id: u16,
     frame_size: u8,
     frame_complete: u8,
     frame_complete_bytes: u8,
@@ -216,7 +214,8 @@ impl Jvm {
                 constant_at: self.methods.constant,
                 code_size_at: self.methods.code_size,
                 constant_bytes: self.methods.constant_bytes,
-                pad: [0; 6],
+                compile_id_at: self.blob.compile_id,
+                pad: [0; 4],
             };
             (start <= low && low < end && low != 0).then_some((start..end, row))
         };
@@ -268,8 +267,7 @@ impl BlobFields {
             name: structs.offset(&["CodeBlob::_name"])?,
             size: structs.offset(&["CodeBlob::_size"])?,
             method: structs.offset(&["nmethod::_method", "CompiledMethod::_method"])?,
-            used: structs.offset(&["HeapBlock::Header::_used"])?,
-            compile_id: structs.offset(&["nmethod::_compile_id"])?,
+            compile_id: u16::try_from(structs.offset(&["nmethod::_compile_id"])?).ok()?,
             frame_size: narrow(structs.offset(&["CodeBlob::_frame_size"])?)?,
             frame_complete: narrow(complete.offset)?,
             frame_complete_bytes: if complete.kind == "int" { 4 } else { 2 },

@@ -2,7 +2,7 @@
 //! the letter.
 use crate::heap;
 use crate::memory::Memory;
-use dwell_abi::events::CodeHeap;
+use dwell_abi::events::{CodeHeap, compiled_mark};
 use dwell_abi::unwind::{KIND_INTERPRETED, KIND_NONE, KIND_SP, Row};
 
 /// Words; a row has no room for more.
@@ -27,7 +27,8 @@ const fn row(kind: u8, cfa_off8: i16, bp_off8: i8) -> Row {
 }
 
 /// The row at an actual address in a heap: that of a call if a frame `returned` to behind it. Its blob tells how large the
-/// frame is; at the frame's top lie the return address and rbp. `KIND_NONE` for stubs.
+/// frame is; at the frame's top lie the return address and rbp. [`Row::pc`] tells the code from other code that may be there
+/// later ([`compiled_mark`]). `KIND_NONE` for stubs.
 pub fn code_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> Row {
     if (heap.interpreter_start..heap.interpreter_end).contains(&pc) {
         return INTERPRETED;
@@ -41,7 +42,22 @@ fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> O
     if !(1..=LARGEST_FRAME).contains(&size) {
         return None;
     }
+    let id = memory
+        .int(blob + u64::from(heap.compile_id_at))
+        .unwrap_or(0);
+    let mark = compiled_mark(id as u32);
     let whole = row(KIND_SP, size as i16, -2);
+    let row = row_of_blob(memory, heap, (blob, pc, returned), whole)?;
+    Some(Row { pc: mark, ..row })
+}
+
+/// The same of a blob's code at `pc`, but for the mark. `whole` is the row where the frame is complete.
+fn row_of_blob(
+    memory: &impl Memory,
+    heap: &CodeHeap,
+    (blob, pc, returned): (u64, u64, bool),
+    whole: Row,
+) -> Option<Row> {
     if returned {
         return Some(whole);
     }
@@ -63,7 +79,7 @@ fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> O
     if complete > 0 && pc < begin.wrapping_add(complete as u64) {
         let before = memory.bytes(pc.wrapping_sub(BYTES_BEFORE as u64));
         let before = before.unwrap_or([0; BYTES_BEFORE]);
-        return Some(prologue(&code, &before, size as i16));
+        return Some(prologue(&code, &before, whole));
     }
     Some(match code {
         _ if is_returning(&code) => NO_FRAME_YET,
@@ -73,17 +89,20 @@ fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> O
 }
 
 /// Where the frame is in the making: at the instruction that stands there (C1's and C2's `MacroAssembler::verified_entry`).
-fn prologue(code: &[u8], before: &[u8; BYTES_BEFORE], size: i16) -> Row {
+fn prologue(code: &[u8], before: &[u8; BYTES_BEFORE], whole: Row) -> Row {
     let is_behind_comparison = matches!(
         before,
         [_, _, _, 0x41, 0x81, 0x7f, ..] | [0x41, 0x81, 0xbf, ..]
     );
     match code {
         // cmpl N,M(%r15) and jne: the barrier of newer versions, behind all that
-        [0x41, 0x81, 0x7f | 0xbf, ..] => row(KIND_SP, size, -2),
-        [0x0f, 0x85, ..] if is_behind_comparison => row(KIND_SP, size, -2),
+        [0x41, 0x81, 0x7f | 0xbf, ..] => whole,
+        [0x0f, 0x85, ..] if is_behind_comparison => whole,
         // mov %rbp,N(%rsp), behind sub $N,%rsp
-        [0x48, 0x89, 0x6c | 0xac, ..] => row(KIND_SP, size, 0),
+        [0x48, 0x89, 0x6c | 0xac, ..] => Row {
+            bp_off8: 0,
+            ..whole
+        },
         // sub, or mov %rsp,%rbp, behind push %rbp
         [0x48, 0x83 | 0x81, 0xec, ..] | [0x48, 0x8b, 0xec, ..]
             if before[BYTES_BEFORE - 1] == 0x55 =>

@@ -324,12 +324,14 @@ static __always_inline bool is_returning(u64 code, u64 more)
 	return (code & 0xffffff) == 0x978b4d && (u32)(code >> 56 | more << 8) == 0xc3028541; /* mov N(%r15),%r10 */
 }
 
-/* The row of code that a JVM compiled: its blob tells how large the frame is, at its top lie the return address and rbp. */
+/* The row of code that a JVM compiled: its blob tells how large the frame is, at its top lie the return address and rbp. The lower
+ * half tells the code from other code that may be there later. */
 __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 {
 	const struct CodeHeap *h = code_heap(heap);
 	u64 blob, begin = 0, code = 0, more = 0;
 	i32 size = 0, complete = 0;
+	u32 id = 0;
 	u8 before[BYTES_BEFORE] = {};
 
 	if (!h)
@@ -339,8 +341,10 @@ __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 	blob = find_blob(heap, pc);
 	if (!blob || read_user(&size, 4, blob + h->frame_size_at) || size <= 0 || size > LARGEST_FRAME)
 		return NO_ROW;
+	read_user(&id, 4, blob + h->compile_id_at);
+	id = 1 << (COMPILED_BIT - BYTECODE_SHIFT) | (id & COMPILED_MASK);
 	if (returned)
-		return ROW(KIND_SP, size, -2);
+		return ROW(KIND_SP, size, -2) | id;
 	if (h->frame_complete_bytes == 2) {
 		i16 narrow = 0;
 
@@ -360,17 +364,17 @@ __attribute__((noinline)) u64 code_row(u32 heap, u64 pc, u64 returned)
 	read_user(&code, 8, pc);
 	if (complete > 0 && pc < begin + (u32)complete) {
 		read_user(before, sizeof(before), pc - sizeof(before));
-		return prologue_row(code, before, size);
+		return prologue_row(code, before, size) | id;
 	}
 	if ((u8)code == 0xc3 || (u8)code == 0x5d || (u8)code == 0x49 || (u8)code == 0x0f || (u8)code == 0x85 ||
 	    (u8)code == 0x41 || (u8)code == 0x4d) {
 		read_user(&more, 8, pc + 8);
 		if (is_returning(code, more))
-			return NO_FRAME_YET;
+			return NO_FRAME_YET | id;
 		if ((u8)code == 0x5d && is_returning(code >> 8 | more << 56, more >> 8))
-			return RBP_PUSHED;
+			return RBP_PUSHED | id;
 	}
-	return ROW(KIND_SP, size, -2);
+	return ROW(KIND_SP, size, -2) | id;
 }
 
 /* The word for a frame of a JVM's interpreter: its method, and the index of the bytecode, which a register has of the innermost
@@ -460,6 +464,8 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 		row = cached_row(u->table, pc - u->text_base);
 	else if (u->returned)
 		row = jit_row(u->ip);
+	if (u->table == TABLE_CODE_HEAP)
+		s->pcs[(u->first + u->n - 1) & PCS_MASK] |= (u64)(u32)row << BYTECODE_SHIFT;
 	off8 = (i16)(row >> 32);
 	kind = (u8)(row >> 48);
 	bp_off8 = (i8)(row >> 56);

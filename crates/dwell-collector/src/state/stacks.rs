@@ -195,20 +195,14 @@ impl Places<'_> {
         if self.own_code.contains(process, address) {
             return Place::Own { process };
         }
-        if interpreted(address).is_some() {
-            return Place::Jit {
-                process,
-                address,
-                generation: self.java.generation(address),
-            };
+        let is_interpreted = interpreted(address);
+        if is_interpreted.is_none() && compiled(address).1.is_none() {
+            return place(self.space, self.modules, process, address);
         }
-        match place(self.space, self.modules, process, address) {
-            Place::Jit { .. } => Place::Jit {
-                process,
-                address,
-                generation: self.java.generation(address),
-            },
-            place => place,
+        Place::Jit {
+            process,
+            address,
+            generation: is_interpreted.map_or(0, |(method, _)| self.java.generation(method)),
         }
     }
 }
@@ -255,7 +249,7 @@ pub(crate) fn frame_row(place: Place, modules: &Modules) -> FrameRow {
         } => {
             let bytecode =
                 |(method, index): (u64, Option<u32>)| method + u64::from(index.unwrap_or(0));
-            let address = interpreted(address).map_or(address, bytecode);
+            let address = interpreted(address).map_or(compiled(address).0, bytecode);
             row("jit", "[anon]", address, Some(process))
         }
         Place::Own { process } => row("jit", "[dwell]", 0, Some(process)),

@@ -134,7 +134,10 @@ impl State {
             return;
         };
         let part = self.user_part(self.process_of(thread), head.end, trail);
-        let leaf = trail.user().next().map(|pc| pc & !(1 << RETURN_BIT));
+        let leaf = trail
+            .user()
+            .next()
+            .map(|pc| compiled(pc & !(1 << RETURN_BIT)).0);
         let leaf = leaf.or_else(|| trail.raw().map(|(regs, _)| regs.regs[16]));
         if head.peer == 0 {
             let kernel = self.kernel_part(View::BelowSwitching, trail.kernel());

@@ -5,7 +5,7 @@ use crate::table_step::{
     CoreRegs, by_frame_pointer, interpreted_method, name_trampoline, step_row, trampoline_row,
 };
 use crate::unwind::Slice;
-use dwell_abi::events::interpreted_word;
+use dwell_abi::events::{interpreted_word, with_compiled};
 use dwell_abi::unwind::{self, KIND_END, KIND_INTERPRETED, KIND_NONE, KIND_SP, StackEnd};
 use gimli::{
     CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
@@ -211,6 +211,9 @@ impl<'a> Stepper<'a> {
             KIND_SP if !at.is_return_address => &self.pushed_row(row, core.sp, read),
             _ => row,
         };
+        if let Some(frame) = frames.last_mut() {
+            frame.pc = with_compiled(frame.pc, row.pc);
+        }
         if row.kind == KIND_INTERPRETED
             && let Some((method, places)) = interpreted_method(&core, read)
             && let Some(frame) = frames.last_mut()

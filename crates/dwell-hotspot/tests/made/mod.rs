@@ -71,7 +71,6 @@ const ALWAYS: &[Field] = &[
     ("nmethod", "_scopes_pcs_offset", "int", 268, 0),
 ];
 const OF_17: &[Field] = &[
-    ("HeapBlock::Header", "_used", "bool", 8, 0),
     ("CodeBlob", "_frame_complete_offset", "int", 20, 0),
     ("CodeBlob", "_code_begin", "address", 32, 0),
     ("CompiledMethod", "_method", "Method*", 112, 0),
@@ -80,7 +79,6 @@ const OF_17: &[Field] = &[
     ("nmethod", "_dependencies_offset", "int", 272, 0),
 ];
 const OF_25: &[Field] = &[
-    ("HeapBlock::Header", "_used", "bool", 4, 0),
     ("CodeBlob", "_frame_complete_offset", "int16_t", 20, 0),
     ("CodeBlob", "_code_offset", "int", 32, 0),
     ("CodeBlob", "_mutable_data", "address", 16, 0),

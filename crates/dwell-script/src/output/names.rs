@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::options::Options;
 use crate::schema::{AddressPart, ProbeName};
-use dwell_abi::events::{RETURN_BIT, STACK_CUT_SHORT};
+use dwell_abi::events::{RETURN_BIT, STACK_CUT_SHORT, compiled};
 use dwell_abi::unwind::StackEnd;
 
 /// Whose address an address is, as far as that is known.
@@ -119,8 +119,8 @@ pub fn user_frame(names: &mut dyn Names, options: &Options, (pid, word): (u32, u
         *offset += 1;
     }
     match options.no_resolve {
-        true => place.unresolved(address),
-        false => place.exact(address),
+        true => place.unresolved(compiled(address).0),
+        false => place.exact(compiled(address).0),
     }
 }
 
