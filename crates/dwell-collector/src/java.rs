@@ -181,7 +181,7 @@ impl Java {
         self.known.generation(method)
     }
 
-    /// Forgets methods that are not there any more. True when there are any.
+    /// Forgets methods that are not there any more. True when some were forgotten since the last call.
     pub fn check(&mut self, pid: u32, now: u64) -> bool {
         let jvm = self.jvm.clone();
         jvm.is_some_and(|jvm| self.known.check(&jvm, &OfProcess(pid), now))

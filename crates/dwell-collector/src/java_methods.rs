@@ -22,6 +22,8 @@ pub struct KnownMethods {
     classes: HashMap<u64, String>,
     /// How often some of them went.
     generation: u32,
+    /// The generation when that was last asked.
+    told: u32,
     epoch: [Option<u64>; 2],
     checked_at: u64,
     not_before: u64,
@@ -33,6 +35,9 @@ impl KnownMethods {
         if let Some(class) = jvm.class_of(memory, method)
             && let Some(name) = jvm.class_name(memory, class)
         {
+            if self.classes.get(&class).is_some_and(|known| *known != name) {
+                self.forget(&HashSet::from([class]));
+            }
             self.classes.entry(class).or_insert(name);
             self.methods.entry(method).or_insert(Known {
                 class,
@@ -47,36 +52,35 @@ impl KnownMethods {
         known.map_or(self.generation, |known| known.generation)
     }
 
-    /// Forgets what is not there any more. True when there is any.
+    /// Forgets what is not there any more. True when something was forgotten since the last call.
     pub fn check(&mut self, jvm: &Jvm, memory: &impl Memory, now: u64) -> bool {
-        if now < self.not_before {
-            return false;
-        }
         let epoch = jvm.epoch(memory);
-        if epoch == self.epoch && now < self.checked_at + EVERY_NS {
-            return false;
+        let is_due = epoch != self.epoch || now >= self.checked_at + EVERY_NS;
+        if is_due && now >= self.not_before {
+            self.epoch = epoch;
+            self.checked_at = now;
+            self.forget_what_is_gone(jvm, memory);
+            let done = machine::boottime_ns();
+            self.not_before = done + SHARE * done.saturating_sub(now);
         }
-        self.epoch = epoch;
-        self.checked_at = now;
-        let is_changed = self.forget_what_is_gone(jvm, memory);
-        self.generation += u32::from(is_changed);
-        let done = machine::boottime_ns();
-        self.not_before = done + SHARE * done.saturating_sub(now);
-        is_changed
+        std::mem::replace(&mut self.told, self.generation) != self.generation
     }
 
-    fn forget_what_is_gone(&mut self, jvm: &Jvm, memory: &impl Memory) -> bool {
+    fn forget_what_is_gone(&mut self, jvm: &Jvm, memory: &impl Memory) {
         let kept = &Kept::new(memory);
         let classes = self.classes.iter();
         let gone =
             classes.filter(|(class, name)| jvm.class_name(kept, **class).as_ref() != Some(*name));
         let gone: HashSet<u64> = gone.map(|(class, _)| *class).collect();
         // Not where all is gone: what a process had when it ended stays as it was.
-        if gone.is_empty() || !jvm.is_there(memory) {
-            return false;
+        if !gone.is_empty() && jvm.is_there(memory) {
+            self.forget(&gone);
         }
+    }
+
+    fn forget(&mut self, gone: &HashSet<u64>) {
+        self.generation += 1;
         self.classes.retain(|class, _| !gone.contains(class));
         self.methods.retain(|_, known| !gone.contains(&known.class));
-        true
     }
 }
