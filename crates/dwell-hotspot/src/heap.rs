@@ -37,7 +37,10 @@ pub(crate) fn find(memory: &impl Memory, heap: &CodeHeap, address: u64) -> Optio
         let [back] = memory.bytes(heap.segment_map.checked_add(segment)?)?;
         match back {
             FREE_SEGMENT => return None,
-            0 => return Some(heap.low + (segment << heap.segment_shift) + u64::from(heap.header)),
+            0 => {
+                let block = heap.low.checked_add(segment << heap.segment_shift)?;
+                return block.checked_add(heap.header.into());
+            }
             _ => segment = segment.checked_sub(back.into())?,
         }
     }

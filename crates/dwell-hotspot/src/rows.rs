@@ -38,12 +38,12 @@ pub fn code_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) 
 
 fn find_row(memory: &impl Memory, heap: &CodeHeap, pc: u64, returned: bool) -> Option<Row> {
     let blob = heap::find(memory, heap, pc)?;
-    let size = memory.int(blob + u64::from(heap.frame_size_at))?;
+    let size = memory.int(blob.checked_add(heap.frame_size_at.into())?)?;
     if !(1..=LARGEST_FRAME).contains(&size) {
         return None;
     }
     let id = memory
-        .int(blob + u64::from(heap.compile_id_at))
+        .int(blob.wrapping_add(heap.compile_id_at.into()))
         .unwrap_or(0);
     let mark = compiled_mark(id as u32);
     let whole = row(KIND_SP, size as i16, -2);
@@ -61,15 +61,15 @@ fn row_of_blob(
     if returned {
         return Some(whole);
     }
-    let complete_at = blob + u64::from(heap.frame_complete_at);
+    let complete_at = blob.checked_add(heap.frame_complete_at.into())?;
     let complete = match heap.frame_complete_bytes {
         2 => (memory.short(complete_at)? as i16).into(),
         _ => memory.int(complete_at)?,
     };
-    let code_at = blob + u64::from(heap.code_at);
+    let code_at = blob.checked_add(heap.code_at.into())?;
     let begin = match heap.code_by_offset {
         0 => memory.word(code_at)?,
-        _ => blob + u64::from(memory.int(code_at)? as u32),
+        _ => blob.checked_add((memory.int(code_at)? as u32).into())?,
     };
     let mut code = [0; 16];
     let all = memory.read(pc, &mut code);
