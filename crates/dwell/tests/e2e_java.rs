@@ -111,6 +111,12 @@ fn stacks_of_busy_threads_are_whole() {
     let running = Running::start(Command::new("java").args([FRAMES, "20"]));
     std::thread::sleep(std::time::Duration::from_secs(3));
     check_busy("java (attached)", &attach(&[running.pid()], 2.0));
+    let pid = running.pid().to_string();
+    let mut top = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    let shown = top.args(["top", "-p", &pid, "-n", "1"]).output();
+    let shown = shown.expect("dwell top").stdout;
+    let shown = String::from_utf8_lossy(&shown);
+    assert!(shown.contains("Frames.mix"), "{shown}");
 }
 
 fn check_busy(what: &str, recorded: &Recorded) {

@@ -27,7 +27,12 @@ impl JavaNames {
             else {
                 continue;
             };
-            let pid = processes.get(process).row.pid;
+            let row = &processes.get(process).row;
+            // Its number may be another's by now.
+            if row.end_ns.is_some() {
+                continue;
+            }
+            let pid = row.pid;
             let memory = memories
                 .entry(process)
                 .or_insert_with(|| Kept::new(OfProcess(pid)));

@@ -32,6 +32,7 @@ impl Window {
         self.threads
             .extend(rows.threads.into_iter().map(|t| (t.thread, t)));
         all.frames.extend(rows.frames);
+        all.symbols.extend(rows.symbols);
         all.stacks.extend(rows.stacks);
         all.sites.extend(rows.sites);
         all.site_times.extend(rows.site_times);
