@@ -34,8 +34,8 @@ impl Memory for OfProcess {
 struct Heap {
     range: Range<u64>,
     row: CodeHeap,
-    /// Its number there.
-    index: u32,
+    /// Its number there; children have it, too.
+    index: Rc<u32>,
 }
 
 /// The JVM of a process, as far as one is known.
@@ -56,6 +56,14 @@ impl Java {
             heaps: self.heaps.clone(),
             ..Java::default()
         }
+    }
+
+    /// The numbers of its heaps for the kernel side that nobody else has: the process is over, or another program.
+    pub fn end(&mut self) -> Vec<u32> {
+        let heaps = std::mem::take(self).heaps.into_iter();
+        heaps
+            .filter_map(|heap| Rc::into_inner(heap.index))
+            .collect()
     }
 
     /// The library was mapped, or code that may be of a heap that is not known.
@@ -105,7 +113,7 @@ impl Java {
             match known {
                 Some(heap) if heap.row == row => {}
                 Some(heap) => {
-                    maps.set_code_heap(heap.index, &row)?;
+                    maps.set_code_heap(*heap.index, &row)?;
                     heap.row = row;
                     is_new = true;
                 }
@@ -113,6 +121,7 @@ impl Java {
                     let Some(index) = maps.add_code_heap(&row)? else {
                         continue;
                     };
+                    let index = Rc::new(index);
                     self.heaps.push(Heap { range, row, index });
                     is_new = true;
                 }
@@ -128,7 +137,7 @@ impl Java {
     pub fn heaps(&self) -> impl Iterator<Item = (Range<u64>, u32)> {
         self.heaps
             .iter()
-            .map(|heap| (heap.range.clone(), heap.index))
+            .map(|heap| (heap.range.clone(), *heap.index))
     }
 
     fn heap_of(&self, address: u64) -> Option<&Heap> {

@@ -63,6 +63,8 @@ pub struct Processes {
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
     roots: Roots,
+    /// Numbers of JVMs' code heaps that nobody has any more.
+    free_heaps: Vec<u32>,
     window_start_ns: u64,
 }
 
@@ -219,7 +221,7 @@ impl Processes {
         let process = &mut self.processes[id as usize];
         process.row.name = name;
         process.space.clear_before(process.renamed_at);
-        process.java = Java::default();
+        self.free_heaps.extend(process.java.end());
         process.space_dirty = true;
         self.read_identity(id);
     }
@@ -245,6 +247,7 @@ impl Processes {
         process.row.exit_status = Some(status);
         process.dirty = true;
         process.space_dirty = false;
+        self.free_heaps.extend(process.java.end());
         let pid = process.row.pid;
         maps.remove_process(pid);
         if self.by_pid.get(&pid) == Some(&id) {
@@ -279,6 +282,9 @@ impl Processes {
 
     /// Tells the kernel side of address spaces that changed.
     pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
+        self.free_heaps
+            .drain(..)
+            .for_each(|index| maps.free_code_heap(index));
         for process in &mut self.processes {
             process.look_for_java(maps, modules)?;
             if std::mem::take(&mut process.space_dirty) {

@@ -3,7 +3,7 @@
 use crate::error::CollectError;
 use dwell_abi::events;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// See the module's text.
@@ -12,8 +12,10 @@ pub struct UnwindMaps {
     tables: MapHandle,
     chunks: MapHandle,
     code_heaps: MapHandle,
-    /// How many there are.
+    /// How many there were at a time.
     known_heaps: Cell<u32>,
+    /// Numbers of those that are gone.
+    free_heaps: RefCell<Vec<u32>>,
     /// The chunk that stood for all when the object was loaded.
     first_chunk: MapHandle,
 }
@@ -43,6 +45,7 @@ impl UnwindMaps {
             chunks: handle("chunks")?,
             code_heaps: handle("code_heaps")?,
             known_heaps: Cell::new(0),
+            free_heaps: RefCell::default(),
             first_chunk,
         })
     }
@@ -68,13 +71,19 @@ impl UnwindMaps {
 
     /// Adds a JVM's code heap and returns its number; none when there are too many.
     pub fn add_code_heap(&self, heap: &events::CodeHeap) -> Result<Option<u32>, CollectError> {
-        let index = self.known_heaps.get();
+        let free = self.free_heaps.borrow_mut().pop();
+        let index = free.unwrap_or(self.known_heaps.get());
         if index == events::MAX_CODE_HEAPS {
             return Ok(None);
         }
         self.set_code_heap(index, heap)?;
-        self.known_heaps.set(index + 1);
+        self.known_heaps.set(self.known_heaps.get().max(index + 1));
         Ok(Some(index))
+    }
+
+    /// Gives back the number of a code heap that is gone.
+    pub fn free_code_heap(&self, index: u32) {
+        self.free_heaps.borrow_mut().push(index);
     }
 
     /// Replaces what is known of a code heap.
