@@ -286,6 +286,7 @@ fn a_service_alone_runs_the_boosted_program() {
     restarted(&machine);
     // A file that is still mounted stays stock when a newer one may run.
     machine.library("app", 3);
+    soon(&machine, "2 3 stock");
     machine.wait_until("not boosted", || is_boosted(&machine));
     assert_eq!(booted.in_service(&machine, "maps"), "2 3 stock");
     restarted(&machine);
