@@ -13,9 +13,6 @@ use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// What the library is called that a JVM lives in.
-pub const LIBRARY: &str = "/libjvm.so";
-
 /// How often a JVM is looked for in vain: it makes its code heaps some ms after its library is mapped, and those of a
 /// process that stands still may never come.
 const TRIES: u32 = 1000;
@@ -232,5 +229,5 @@ fn variables(modules: &Modules, space: &AddressSpace) -> HashMap<String, u64> {
 
 /// Whether a path is that of a JVM's library.
 pub fn is_library(path: &str) -> bool {
-    path.ends_with(LIBRARY)
+    path.ends_with("/libjvm.so")
 }

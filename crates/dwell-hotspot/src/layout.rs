@@ -1,4 +1,4 @@
-//! What of a JVM's layout matters here, from 8 to 25 and likely later.
+//! What of a JVM's layout matters here, of versions from 9 on (tried with 11, 17, 21 and 25).
 use crate::memory::Memory;
 use crate::structs::Structs;
 use dwell_abi::events::CodeHeap;
@@ -26,10 +26,12 @@ pub struct Jvm {
     collections: Option<[u64; 2]>,
     /// Where the pointer to the youngest loader of classes lies.
     loaders: Option<u64>,
+    /// How many of the smallest bytes packed integers leave out (`Packed`); none where the version is not told.
+    pub(crate) excluded: Option<u32>,
     /// None where the tables do not tell of inlined methods.
     pub(crate) scopes: Option<Scopes>,
-    /// None where they do not tell of lines.
-    pub(crate) lines: Option<Lines>,
+    /// Offset of a `ConstMethod`'s flags; none where they do not tell of lines.
+    pub(crate) flags: Option<u64>,
 }
 
 /// How to find the code heaps.
@@ -94,10 +96,6 @@ pub(crate) enum SourceFile {
 /// From a place in compiled code to the methods there.
 #[derive(Clone, Debug)]
 pub(crate) struct Scopes {
-    /// See `Packed`.
-    pub(crate) excluded: u32,
-    code: u64,
-    code_by_offset: bool,
     places: u64,
     apart: Apart,
 }
@@ -122,18 +120,10 @@ enum Apart {
 
 /// Addresses of the tables of a compiled method.
 pub(crate) struct Tables {
-    pub(crate) code: u64,
     pub(crate) places: u64,
     pub(crate) places_end: u64,
     pub(crate) data: u64,
     pub(crate) metadata: u64,
-}
-
-/// From a bytecode to its line.
-#[derive(Clone, Debug)]
-pub(crate) struct Lines {
-    pub(crate) excluded: u32,
-    pub(crate) flags: u64,
 }
 
 impl Jvm {
@@ -154,8 +144,9 @@ impl Jvm {
                 .address("Universe::_collectedHeap")
                 .zip(structs.offset(&["CollectedHeap::_total_collections"]))
                 .map(<[u64; 2]>::from),
-            scopes: Scopes::of(structs, memory),
-            lines: Lines::of(structs, memory),
+            excluded: excluded(structs, memory),
+            scopes: Scopes::of(structs),
+            flags: structs.offset(&["ConstMethod::_flags", "ConstMethod::_flags._flags"]),
         })
     }
 
@@ -275,6 +266,15 @@ impl BlobFields {
             code_by_offset: code.kind == "int",
         })
     }
+
+    /// Where the code of a blob begins.
+    pub(crate) fn code(&self, memory: &impl Memory, blob: u64) -> Option<u64> {
+        let at = blob.checked_add(self.code.into())?;
+        match self.code_by_offset {
+            false => memory.word(at),
+            true => blob.checked_add(u64::try_from(memory.int(at)?).ok()?),
+        }
+    }
 }
 
 impl MethodFields {
@@ -314,9 +314,8 @@ fn excluded(structs: &Structs, memory: &impl Memory) -> Option<u32> {
 }
 
 impl Scopes {
-    fn of(structs: &Structs, memory: &impl Memory) -> Option<Self> {
+    fn of(structs: &Structs) -> Option<Self> {
         let offset = |name| structs.offset(&[name]);
-        let code = structs.field(&["CodeBlob::_code_begin", "CodeBlob::_code_offset"])?;
         let apart = match offset("nmethod::_immutable_data") {
             None => Apart::Not {
                 metadata: offset("nmethod::_metadata_offset")?,
@@ -334,9 +333,6 @@ impl Scopes {
             },
         };
         Some(Scopes {
-            excluded: excluded(structs, memory)?,
-            code: code.offset,
-            code_by_offset: code.kind == "int",
             places: offset("nmethod::_scopes_pcs_offset")?,
             apart,
         })
@@ -346,10 +342,6 @@ impl Scopes {
     pub(crate) fn tables(&self, memory: &impl Memory, blob: u64) -> Option<Tables> {
         let word = |at: u64| memory.word(blob.checked_add(at)?);
         let offset = |at: u64| u64::try_from(memory.int(blob.checked_add(at)?)?).ok();
-        let code = match self.code_by_offset {
-            false => word(self.code)?,
-            true => blob.checked_add(offset(self.code)?)?,
-        };
         let places = offset(self.places)?;
         Some(match self.apart {
             Apart::Not {
@@ -357,7 +349,6 @@ impl Scopes {
                 data,
                 places_end,
             } => Tables {
-                code,
                 places: blob.checked_add(places)?,
                 places_end: blob.checked_add(offset(places_end)?)?,
                 data: word(data)?,
@@ -372,22 +363,12 @@ impl Scopes {
                 let immutable = word(immutable)?;
                 let data = immutable.checked_add(offset(data)?)?;
                 Tables {
-                    code,
                     places: immutable.checked_add(places)?,
                     places_end: data,
                     data,
                     metadata: word(mutable)?.checked_add(offset(relocations)?)?,
                 }
             }
-        })
-    }
-}
-
-impl Lines {
-    fn of(structs: &Structs, memory: &impl Memory) -> Option<Self> {
-        Some(Lines {
-            excluded: excluded(structs, memory)?,
-            flags: structs.offset(&["ConstMethod::_flags", "ConstMethod::_flags._flags"])?,
         })
     }
 }

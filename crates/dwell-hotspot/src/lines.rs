@@ -7,11 +7,11 @@ use std::ops::Range;
 
 /// First flag of a `ConstMethod`: it has a table of lines.
 const HAS_LINES: u16 = 1;
+
 impl Jvm {
     /// The index of a bytecode in a method, by its address; none where that is not of the method.
     pub fn bytecode(&self, memory: &impl Memory, method: u64, address: u64) -> Option<u32> {
-        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
-        let code = self.code(memory, constant)?;
+        let code = self.code(memory, self.constant_part(memory, method)?)?;
         code.contains(&address)
             .then(|| (address - code.start) as u32)
     }
@@ -34,13 +34,12 @@ impl Jvm {
     /// The line of a method's bytecode at an index: the table lies behind the code, pairs of packed differences
     /// (`CompressedLineNumberReadStream`).
     pub(crate) fn line(&self, memory: &impl Memory, method: u64, bci: u32) -> Option<u32> {
-        let lines = self.lines.as_ref()?;
-        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
-        if memory.short(constant.checked_add(lines.flags)?)? & HAS_LINES == 0 {
+        let constant = self.constant_part(memory, method)?;
+        if memory.short(constant.checked_add(self.flags?)?)? & HAS_LINES == 0 {
             return None;
         }
         let code = self.code(memory, constant)?;
-        let mut packed = Packed::new(memory, code.end, lines.excluded);
+        let mut packed = Packed::new(memory, code.end, self.excluded?);
         let (mut at, mut line, mut found) = (0i32, 0i32, None);
         // One for each bytecode at most.
         for _ in code {

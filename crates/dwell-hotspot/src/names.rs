@@ -47,9 +47,17 @@ fn shown_class(class: &str) -> String {
 impl Jvm {
     /// The class of a method, by address.
     pub fn class_of(&self, memory: &impl Memory, method: u64) -> Option<u64> {
-        let constant = memory.word(method.checked_add(self.methods.constant.into())?)?;
-        let pool = memory.word(constant.checked_add(self.methods.constants)?)?;
+        let pool = self.pool(memory, self.constant_part(memory, method)?)?;
         memory.word(pool.checked_add(self.methods.pool_holder)?)
+    }
+
+    /// A method's `ConstMethod`.
+    pub(crate) fn constant_part(&self, memory: &impl Memory, method: u64) -> Option<u64> {
+        memory.word(method.checked_add(self.methods.constant.into())?)
+    }
+
+    fn pool(&self, memory: &impl Memory, constant: u64) -> Option<u64> {
+        memory.word(constant.checked_add(self.methods.constants)?)
     }
 
     /// The name of a class, as the JVM has it.
@@ -62,8 +70,8 @@ impl Jvm {
 
     pub(crate) fn method(&self, memory: &impl Memory, method: u64) -> Option<Method> {
         let at = &self.methods;
-        let constant = memory.word(method.checked_add(at.constant.into())?)?;
-        let pool = memory.word(constant.checked_add(at.constants)?)?;
+        let constant = self.constant_part(memory, method)?;
+        let pool = self.pool(memory, constant)?;
         let name = memory.short(constant.checked_add(at.name_index)?)?;
         let holder = memory.word(pool.checked_add(at.pool_holder)?)?;
         let name = self.entry(memory, pool, name)?;

@@ -1,6 +1,6 @@
 //! Which methods a compiler inlined at a place of compiled code (`PcDesc`, `ScopeDesc` of HotSpot), and at which of their
 //! instructions.
-use crate::layout::{Jvm, Scopes};
+use crate::layout::{Jvm, Tables};
 use crate::memory::Memory;
 use crate::names::Method;
 use crate::packed::Packed;
@@ -21,8 +21,10 @@ impl Jvm {
         address: u64,
     ) -> Vec<Method> {
         let inlined = self.scopes.as_ref().and_then(|scopes| {
-            let place = Place::find(scopes, memory, blob, address)?;
-            self.chain(scopes, memory, &place)
+            let offset = address.checked_sub(self.blob.code(memory, blob)?)?;
+            let tables = scopes.tables(memory, blob)?;
+            let scope = tables.scope(memory, i32::try_from(offset).ok()?)?;
+            self.chain(memory, &tables, scope)
         });
         // The last one is the compiled method itself, or it was not the chain of this place.
         let inlined = inlined.filter(|chain| chain.last().is_some_and(|(last, _)| *last == method));
@@ -36,23 +38,23 @@ impl Jvm {
     /// Methods with the index of the bytecode they stand at, innermost first.
     fn chain(
         &self,
-        scopes: &Scopes,
         memory: &impl Memory,
-        place: &Place,
+        tables: &Tables,
+        innermost: u32,
     ) -> Option<Vec<(u64, Option<u32>)>> {
         let mut chain = Vec::new();
-        let mut at = place.scope;
+        let mut at = innermost;
         while at != 0 {
             if chain.len() == DEEPEST {
                 return None;
             }
             let mut packed =
-                Packed::new(memory, place.data.checked_add(at.into())?, scopes.excluded);
+                Packed::new(memory, tables.data.checked_add(at.into())?, self.excluded?);
             let sender = packed.unsigned()?;
             let number = packed.unsigned()?;
             // -1 stands for the entry.
             let bci = packed.unsigned()?.checked_sub(1);
-            let entry = place
+            let entry = tables
                 .metadata
                 .checked_add(8 * u64::from(number.checked_sub(1)?))?;
             chain.push((memory.word(entry)?, bci));
@@ -62,24 +64,12 @@ impl Jvm {
     }
 }
 
-/// What is known of a place in compiled code.
-struct Place {
-    /// Where its innermost scope is in `data`.
-    scope: u32,
-    data: u64,
-    /// Addresses of methods, by number from 1.
-    metadata: u64,
-}
-
-impl Place {
-    fn find(scopes: &Scopes, memory: &impl Memory, blob: u64, address: u64) -> Option<Place> {
-        let tables = scopes.tables(memory, blob)?;
-        let offset = i32::try_from(address.checked_sub(tables.code)?).ok()?;
-        let (mut first, mut behind) = (
-            0,
-            (tables.places_end.checked_sub(tables.places)?) / DESCRIPTION,
-        );
-        let start = |n: u64| memory.int(tables.places.checked_add(n * DESCRIPTION)?);
+impl Tables {
+    /// The innermost scope at a distance from the code's beginning, by where it is in `data`.
+    fn scope(&self, memory: &impl Memory, offset: i32) -> Option<u32> {
+        let size = self.places_end.checked_sub(self.places)?;
+        let (mut first, mut behind) = (0, size / DESCRIPTION);
+        let start = |n: u64| memory.int(self.places.checked_add(n * DESCRIPTION)?);
         while first < behind {
             let middle = first + (behind - first) / 2;
             if start(middle)? < offset {
@@ -88,14 +78,10 @@ impl Place {
                 behind = middle;
             }
         }
-        let found = tables.places.checked_add(first * DESCRIPTION)?;
+        let found = self.places.checked_add(first * DESCRIPTION)?;
         let scope = memory
             .int(found.checked_add(4)?)
-            .filter(|_| found < tables.places_end)?;
-        Some(Place {
-            scope: u32::try_from(scope).ok()?,
-            data: tables.data,
-            metadata: tables.metadata,
-        })
+            .filter(|_| found < self.places_end)?;
+        u32::try_from(scope).ok()
     }
 }

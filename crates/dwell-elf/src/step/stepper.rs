@@ -199,11 +199,9 @@ impl<'a> Stepper<'a> {
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> Result<Position, StackEnd> {
         let core = at.core().ok_or(StackEnd::NoRow)?;
-        // Small stubs that only jump on have no frame; others keep a frame pointer.
-        let has_frame = at.is_return_address
-            || read(core.sp).is_none_or(|returns_to| self.module_at(returns_to).is_none());
         let row = match row.kind {
-            KIND_NONE if !has_frame => &unwind::Row {
+            // Small stubs that only jump on have no frame; others keep a frame pointer.
+            KIND_NONE if !at.is_return_address && self.is_code_at(core.sp, read) => &unwind::Row {
                 kind: KIND_SP,
                 cfa_off8: 1,
                 ..*row
@@ -228,6 +226,11 @@ impl<'a> Stepper<'a> {
         step_row(row, &[], &core, read).map(Position::from_core)
     }
 
+    /// Whether the word there is the address of code.
+    fn is_code_at(&self, address: u64, read: &mut impl FnMut(u64) -> Option<u64>) -> bool {
+        read(address).is_some_and(|pc| self.module_at(pc).is_some())
+    }
+
     /// The row of a JVM's innermost frame, also where a compiled string function has pushed a word below it: then no code lies
     /// where the return address should be.
     fn pushed_row(
@@ -236,9 +239,10 @@ impl<'a> Stepper<'a> {
         sp: u64,
         read: &mut impl FnMut(u64) -> Option<u64>,
     ) -> unwind::Row {
-        let mut is_code = |at: u64| read(at).is_some_and(|pc| self.module_at(pc).is_some());
         let top = sp.wrapping_add(8 * row.cfa_off8 as u64);
-        let is_pushed = row.bp_off8 == -2 && !is_code(top.wrapping_sub(8)) && is_code(top);
+        let is_pushed = row.bp_off8 == -2
+            && !self.is_code_at(top.wrapping_sub(8), read)
+            && self.is_code_at(top, read);
         unwind::Row {
             cfa_off8: row.cfa_off8.saturating_add(i16::from(is_pushed)),
             ..*row
