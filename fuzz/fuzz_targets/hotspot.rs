@@ -1,6 +1,7 @@
 //! A JVM whose tables are right and whose everything else is hostile.
 #![no_main]
-use dwell_hotspot::{BlobKind, Jvm, Memory, code_row};
+use dwell_hotspot::{BlobKind, Jvm, code_row};
+use dwell_maps::Memory;
 use libfuzzer_sys::fuzz_target;
 
 #[path = "../../crates/dwell-hotspot/tests/made/mod.rs"]

@@ -31,8 +31,8 @@ c_consts! { emit_consts:
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
-    /// Bit of a word among user pcs that says that it is no pc: HotSpot's interpreter executes a method there. The bits below
-    /// hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address.
+    /// Bit of a word among user pcs that says that it is no pc: an interpreter, HotSpot's or CPython's, executes a method there,
+    /// or code. The bits below hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address.
     pub const METHOD_BIT: u32 = 62;
     /// First bit of the index of a bytecode, and of what tells compiled code from other code that is there at other times.
     pub const BYTECODE_SHIFT: u32 = 47;
@@ -481,6 +481,69 @@ impl CodeHeap {
     }
 }
 
+c_struct! {
+    /// How to find what a CPython interpreter executes: see `dwell-python`. Offsets are in bytes, from the start of the struct
+    /// that has the field.
+    pub struct Interpreter {
+        /// First actual address of the function that executes bytecode.
+        pub evaluator_start: u64,
+        /// First one past it.
+        pub evaluator_end: u64,
+        /// Where a thread has the address of its state: from what its thread pointer leads to.
+        pub slot_at: u32,
+        /// Where the thread pointer leads to the address from which `slot_at` counts; 0: it is that address.
+        pub slots_at: u32,
+        /// In a thread's state, the address of its frame, or of what has that.
+        pub thread_frame_at: u32,
+        /// In what a C frame has for the frames that it executes (`_PyCFrame`): the address of the innermost one.
+        pub group_frame_at: u32,
+        /// The address of the next one further out; 0: there are none of these.
+        pub group_previous_at: u32,
+        /// In a frame, the address of its code, in whose lowest bits there may be marks.
+        pub code_at: u32,
+        /// The address of its caller.
+        pub previous_at: u32,
+        /// The address of its instruction.
+        pub instruction_at: u32,
+        /// A byte that tells whose it is.
+        pub owner_at: u32,
+        /// A byte that is not 0 of the outermost one that a C frame executes; 0: there is no such byte.
+        pub entry_at: u32,
+        /// In code, its instructions.
+        pub bytecode_at: u32,
+        /// Zero.
+        pub pad: u32,
+    }
+}
+
+impl Interpreter {
+    /// As the kernel side has it.
+    pub fn to_bytes(&self) -> [u8; 64] {
+        let offsets = [
+            self.slot_at,
+            self.slots_at,
+            self.thread_frame_at,
+            self.group_frame_at,
+            self.group_previous_at,
+            self.code_at,
+            self.previous_at,
+            self.instruction_at,
+            self.owner_at,
+            self.entry_at,
+            self.bytecode_at,
+            0,
+        ];
+        let mut bytes = [0; 64];
+        bytes[..8].copy_from_slice(&self.evaluator_start.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.evaluator_end.to_le_bytes());
+        let places = bytes[16..].as_chunks_mut().0.iter_mut();
+        for (place, offset) in places.zip(offsets) {
+            *place = offset.to_le_bytes();
+        }
+        bytes
+    }
+}
+
 /// The method and the index of the bytecode, where that is known, that a word among user pcs tells of.
 pub fn interpreted(word: u64) -> Option<(u64, Option<u32>)> {
     let index = (word >> BYTECODE_SHIFT) as u32 & NO_BYTECODE;
@@ -551,6 +614,11 @@ c_consts! { emit_table_consts:
     pub const TABLE_CODE_HEAP: u32 = 0xffff_fffc;
     /// Most code heaps: a JVM has one to three.
     pub const MAX_CODE_HEAPS: u32 = 1024;
+    /// Most processes whose [`Interpreter`]s are known.
+    pub const MAX_INTERPRETERS: u32 = 1024;
+    /// From this owner on a frame of an [`Interpreter`] stands for no Python code: it lies between those that two C frames
+    /// execute (`_frameowner`).
+    pub const OWNER_NOBODY: u32 = 3;
     /// Most mappings of one process the in-kernel unwinder knows.
     pub const MAX_MAPPINGS: u32 = 256;
     /// Most modules.
@@ -575,6 +643,7 @@ pub fn emit_c(out: &mut alloc::string::String) {
     RawRegs::emit_c(out);
     Mapping::emit_c(out);
     CodeHeap::emit_c(out);
+    Interpreter::emit_c(out);
     ModuleTable::emit_c(out);
     IndexEntry::emit_c(out);
 }

@@ -34,6 +34,8 @@ pub struct AddressSpace {
     like_entries: Vec<u64>,
     /// Where JVMs keep code that they compiled, each with its number for the kernel side.
     code_heaps: Vec<(Range<u64>, u32)>,
+    /// The number of its Python for the kernel side.
+    python: Option<u32>,
     version: u32,
 }
 
@@ -136,6 +138,7 @@ impl AddressSpace {
         self.hidden.clear();
         self.like_entries.clear();
         self.code_heaps.clear();
+        self.python = None;
         self.mapped.retain(|_, m| m.time >= time);
     }
 
@@ -151,6 +154,12 @@ impl AddressSpace {
     pub fn set_code_heaps(&mut self, heaps: Vec<(Range<u64>, u32)>) {
         self.version += 1;
         self.code_heaps = heaps;
+    }
+
+    /// Its Python has a number for the kernel side.
+    pub fn set_python(&mut self, number: u32) {
+        self.version += 1;
+        self.python = Some(number);
     }
 
     /// The whole heap that a mapping without a file is part of: it grows.
@@ -210,9 +219,12 @@ impl AddressSpace {
             }
         }
         let kept = rows.len().min(MAX_MAPPINGS as usize);
-        let mut bytes = Vec::with_capacity(8 + MAX_MAPPINGS as usize * size_of::<Mapping>());
-        bytes.extend_from_slice(&(kept as u32).to_ne_bytes());
-        bytes.extend_from_slice(&0u32.to_ne_bytes());
+        let size = 16 + MAX_MAPPINGS as usize * size_of::<Mapping>();
+        let mut bytes = Vec::with_capacity(size);
+        let python = self.python.map_or(0, |number| number + 1);
+        for word in [kept as u32, 0, python, 0] {
+            bytes.extend_from_slice(&word.to_ne_bytes());
+        }
         for row in &rows[..kept] {
             for word in [row.start, row.end, row.text_base] {
                 bytes.extend_from_slice(&word.to_ne_bytes());
@@ -220,7 +232,7 @@ impl AddressSpace {
             bytes.extend_from_slice(&row.table.to_ne_bytes());
             bytes.extend_from_slice(&row.heap.to_ne_bytes());
         }
-        bytes.resize(8 + MAX_MAPPINGS as usize * size_of::<Mapping>(), 0);
+        bytes.resize(size, 0);
         (bytes, rows.len() - kept)
     }
 }

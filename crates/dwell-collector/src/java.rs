@@ -8,7 +8,8 @@ use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{COMPILED_MASK, CodeHeap, compiled, interpreted};
 use dwell_abi::unwind::Row;
 use dwell_elf::step::Compiled;
-use dwell_hotspot::{BlobKind, Jvm, Memory, Method, NoJvm};
+use dwell_hotspot::{BlobKind, Jvm, Method, NoJvm};
+use dwell_maps::Memory;
 use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -217,12 +218,11 @@ fn variables(modules: &Modules, space: &AddressSpace) -> HashMap<String, u64> {
         let (start, mapped) = libraries.find(|(_, mapped)| mapped.module.is_some())?;
         let module = modules.get(mapped.module?);
         let bias = bias(start, mapped, module)?;
-        let stated = module.variables(dwell_hotspot::SYMBOLS).into_iter();
-        Some(
-            stated
-                .map(|(name, at)| (name, at.wrapping_add(bias)))
-                .collect(),
-        )
+        let stated = module.symbols(|name| name.starts_with(dwell_hotspot::SYMBOLS));
+        let actual = stated
+            .into_iter()
+            .map(|(name, (at, _))| (name, at.wrapping_add(bias)));
+        Some(actual.collect())
     };
     found().unwrap_or_default()
 }

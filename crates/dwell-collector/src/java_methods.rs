@@ -1,6 +1,7 @@
 //! Java methods that are interpreted and have a name: their classes may go, and others come to where they were.
 use crate::machine;
-use dwell_hotspot::{Jvm, Kept, Memory};
+use dwell_hotspot::Jvm;
+use dwell_maps::{Kept, Memory};
 use hashbrown::{HashMap, HashSet};
 
 /// How often they are looked at all the same, ns.

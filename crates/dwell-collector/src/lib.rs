@@ -38,6 +38,7 @@ mod preload;
 mod priorities;
 mod processes;
 mod programs;
+mod python;
 mod reasons;
 mod recorder;
 mod records;

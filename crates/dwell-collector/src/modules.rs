@@ -102,16 +102,16 @@ impl Module {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// Stated addresses of the variables that its dynamic symbols name, of those whose names begin so.
-    pub fn variables(&self, prefix: &str) -> HashMap<String, u64> {
+    /// What its dynamic symbols define, of those with wanted names: stated addresses and sizes in bytes.
+    pub fn symbols(&self, is_wanted: impl Fn(&str) -> bool) -> HashMap<String, (u64, u64)> {
         let found = || {
             let bytes = map_file(&self.file)?;
             let file = ElfFile64::<Endianness>::parse(&*bytes).ok()?;
             let named = file.dynamic_symbols().filter_map(|symbol| {
-                let name = symbol.name().ok().filter(|name| name.starts_with(prefix))?;
+                let name = symbol.name().ok().filter(|name| is_wanted(name))?;
                 symbol
                     .is_definition()
-                    .then(|| (name.to_owned(), symbol.address()))
+                    .then(|| (name.to_owned(), (symbol.address(), symbol.size())))
             });
             Some(named.collect())
         };

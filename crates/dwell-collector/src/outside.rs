@@ -1,6 +1,6 @@
 //! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
 use crate::address_space::bias;
-use crate::java::CompiledBy;
+use crate::java::{CompiledBy, OfProcess};
 use crate::modules::Modules;
 use crate::processes::{Process, read_memory_into};
 use dwell_abi::events::MAX_USER_FRAMES;
@@ -79,13 +79,14 @@ pub fn walk_copy(
     walked
 }
 
-/// Walks the stack of a thread that sleeps; [`StackEnd::NotTaken`] if it was woken meanwhile.
+/// Walks the stack of a thread that sleeps, whose number in its own PID namespace is `ns_tid`; [`StackEnd::NotTaken`] if it
+/// was woken meanwhile.
 pub fn walk_memory(
     process: &Process,
     modules: &Modules,
     registers: [u64; 17],
-    pid: u32,
-    tid: u32,
+    (pid, tid): (u32, u32),
+    ns_tid: u32,
 ) -> Walked {
     let space = &process.space;
     let mut base = registers[usize::from(Registers::RSP)] & !7;
@@ -111,6 +112,8 @@ pub fn walk_memory(
             word_at(&copy, base, address)
         })
     });
+    let python = &process.python;
+    python.put_into(&mut walked.frames, &OfProcess(pid), ns_tid);
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     if text.is_ok_and(|text| !sleeps_at(&text, &registers)) {
         // What was read may be the stack of another moment: only where it slept is certain.

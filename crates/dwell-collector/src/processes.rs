@@ -6,6 +6,7 @@ use crate::error::CollectError;
 use crate::java::Java;
 use crate::machine;
 use crate::modules::Modules;
+use crate::python::{self, Python};
 use crate::roots::{Root, Roots};
 use crate::unwind_maps::UnwindMaps;
 use dwell_recording::rows::{MappingRow, ProcessRow};
@@ -37,6 +38,8 @@ pub struct Process {
     mappings_left_out: usize,
     /// Its JVM.
     pub java: Java,
+    /// Its Python.
+    pub python: Python,
 }
 
 /// How long what seems to be missing is not looked for again, ns.
@@ -54,6 +57,27 @@ impl Process {
         }
         Ok(())
     }
+
+    /// Takes in its Python, if it has begun.
+    fn look_for_python(
+        &mut self,
+        maps: &UnwindMaps,
+        modules: &Modules,
+    ) -> Result<(), CollectError> {
+        if self.python.is_sought()
+            && self.row.end_ns.is_none()
+            && let Some(number) = self.python.look(maps, modules, &self.space, self.row.pid)?
+        {
+            self.space.set_python(number);
+            self.space_dirty = true;
+        }
+        Ok(())
+    }
+
+    /// What tells what is interpreted, by its address, from what was there at other times.
+    pub fn generation(&self, interpreted: u64) -> u32 {
+        self.java.generation(interpreted) + self.python.generation(interpreted)
+    }
 }
 
 /// All processes.
@@ -65,6 +89,8 @@ pub struct Processes {
     roots: Roots,
     /// Numbers of JVMs' code heaps that nobody has any more.
     free_heaps: Vec<u32>,
+    /// The same of Pythons.
+    free_interpreters: Vec<u32>,
     window_start_ns: u64,
 }
 
@@ -139,8 +165,8 @@ impl Processes {
         start_ns: u64,
     ) -> u32 {
         let parent_process = self.id_of(parent).map(|id| self.get(id));
-        let java = parent_process
-            .map(|p| p.java.of_child())
+        let (java, python) = parent_process
+            .map(|p| (p.java.of_child(), p.python.of_child()))
             .unwrap_or_default();
         let (mut row, space, root) = parent_process
             .map(|p| (p.row.clone(), p.space.clone(), p.root.clone()))
@@ -156,7 +182,8 @@ impl Processes {
             ..row
         };
         let id = self.push(row, space, root);
-        self.processes[id as usize].java = java;
+        let process = &mut self.processes[id as usize];
+        (process.java, process.python) = (java, python);
         id
     }
 
@@ -177,6 +204,7 @@ impl Processes {
             published_at: 0,
             mappings_left_out: 0,
             java: Java::default(),
+            python: Python::default(),
         });
         id
     }
@@ -222,6 +250,16 @@ impl Processes {
         process.row.name = name;
         process.space.clear_before(process.renamed_at);
         self.free_heaps.extend(process.java.end());
+        self.free_interpreters.extend(process.python.end());
+        // What it begins with was mapped before this was told.
+        process.python.begin();
+        if process
+            .space
+            .iter()
+            .any(|(_, m)| python::is_python(&m.path))
+        {
+            process.python.wanted();
+        }
         process.space_dirty = true;
         self.read_identity(id);
     }
@@ -248,6 +286,7 @@ impl Processes {
         process.dirty = true;
         process.space_dirty = false;
         self.free_heaps.extend(process.java.end());
+        self.free_interpreters.extend(process.python.end());
         let pid = process.row.pid;
         maps.remove_process(pid);
         if self.by_pid.get(&pid) == Some(&id) {
@@ -285,8 +324,12 @@ impl Processes {
         self.free_heaps
             .drain(..)
             .for_each(|index| maps.free_code_heap(index));
+        self.free_interpreters
+            .drain(..)
+            .for_each(|index| maps.free_interpreter(index));
         for process in &mut self.processes {
             process.look_for_java(maps, modules)?;
+            process.look_for_python(maps, modules)?;
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
                 process.mappings_left_out = process.mappings_left_out.max(left_out);
@@ -310,10 +353,20 @@ impl Processes {
         &mut self.processes[id as usize].java
     }
 
-    /// Notices where JVMs have put other code in the place of what has a name already.
-    pub fn check_java(&mut self, now: u64) {
-        for process in self.processes.iter_mut().filter(|p| p.row.end_ns.is_none()) {
-            if process.java.check(process.row.pid, now) {
+    /// The Python of a process.
+    pub fn python(&mut self, id: u32) -> &mut Python {
+        &mut self.processes[id as usize].python
+    }
+
+    /// Notices where interpreters have put other code in the place of what has a name already.
+    pub fn check_code(&mut self, now: u64) {
+        for process in &mut self.processes {
+            let pid = process.row.pid;
+            if let Some(ended) = process.row.end_ns {
+                process.python.check_ended(ended, now);
+                continue;
+            }
+            if process.java.check(pid, now) | process.python.check(pid, now) {
                 process.space.code_has_changed();
             }
         }

@@ -17,13 +17,13 @@ use dwell_recording::Tables;
 use dwell_recording::rows::{EventRow, SampleRow, SliceRow};
 use hashbrown::HashSet;
 
-mod java_names;
+mod code_names;
 mod lives;
 mod open_waits;
 mod stacks;
 mod waits;
 
-use java_names::JavaNames;
+use code_names::CodeNames;
 pub(crate) use stacks::frame_row;
 
 /// Everything known of the target.
@@ -42,7 +42,7 @@ pub struct State {
     /// Code that the kernel had for a while.
     pub kernel_code: KernelCode,
     /// Names of code that JVMs compiled.
-    java_names: JavaNames,
+    code_names: CodeNames,
     /// What dwell has put into processes.
     pub own_code: OwnCode,
     marks: KernelMarks,
@@ -88,7 +88,7 @@ impl State {
             parts: Parts::default(),
             joined: Vec::new(),
             kernel_code: KernelCode::default(),
-            java_names: JavaNames::default(),
+            code_names: CodeNames::default(),
             own_code: OwnCode::default(),
             marks,
             period_ns,
@@ -125,26 +125,26 @@ impl State {
         Ok(())
     }
 
-    /// Names frames of code that JVMs compiled, while it is there.
-    pub fn name_java(&mut self) {
-        self.java_names.update(&self.interner, &mut self.processes);
+    /// Names frames of code that JVMs compiled or Pythons execute, while it is there.
+    pub fn name_code(&mut self) {
+        self.code_names.update(&self.interner, &mut self.processes);
     }
 
     /// Whether a frame has got its name.
     pub fn is_named(&self, frame: u32) -> bool {
-        self.java_names.has(frame)
+        self.code_names.has(frame)
     }
 
     /// All rows gathered since the last call (without `meta`).
     pub fn take_rows(&mut self) -> Tables {
-        self.name_java();
+        self.name_code();
         let modules = &self.modules;
         Tables {
             processes: self.processes.take_processes(),
             threads: self.threads.take_threads(),
             mappings: self.processes.take_mappings(),
             frames: self.interner.take_frames(|place| frame_row(place, modules)),
-            symbols: self.java_names.take(),
+            symbols: self.code_names.take(),
             stacks: std::mem::take(&mut self.interner.new_stacks),
             futexes: self.threads.futexes.take_new(|process, address| {
                 data_place(&self.processes, modules, process, address)

@@ -12,10 +12,9 @@ pub struct UnwindMaps {
     tables: MapHandle,
     chunks: MapHandle,
     code_heaps: MapHandle,
-    /// How many there were at a time.
-    known_heaps: Cell<u32>,
-    /// Numbers of those that are gone.
-    free_heaps: RefCell<Vec<u32>>,
+    heap_numbers: Numbers,
+    interpreters: MapHandle,
+    interpreter_numbers: Numbers,
     /// The chunk that stood for all when the object was loaded.
     first_chunk: MapHandle,
 }
@@ -44,8 +43,9 @@ impl UnwindMaps {
             tables: handle("tables")?,
             chunks: handle("chunks")?,
             code_heaps: handle("code_heaps")?,
-            known_heaps: Cell::new(0),
-            free_heaps: RefCell::default(),
+            heap_numbers: Numbers::below(events::MAX_CODE_HEAPS),
+            interpreters: handle("interpreters")?,
+            interpreter_numbers: Numbers::below(events::MAX_INTERPRETERS),
             first_chunk,
         })
     }
@@ -71,19 +71,35 @@ impl UnwindMaps {
 
     /// Adds a JVM's code heap and returns its number; none when there are too many.
     pub fn add_code_heap(&self, heap: &events::CodeHeap) -> Result<Option<u32>, CollectError> {
-        let free = self.free_heaps.borrow_mut().pop();
-        let index = free.unwrap_or(self.known_heaps.get());
-        if index == events::MAX_CODE_HEAPS {
+        let Some(index) = self.heap_numbers.take() else {
             return Ok(None);
-        }
+        };
         self.set_code_heap(index, heap)?;
-        self.known_heaps.set(self.known_heaps.get().max(index + 1));
         Ok(Some(index))
     }
 
     /// Gives back the number of a code heap that is gone.
     pub fn free_code_heap(&self, index: u32) {
-        self.free_heaps.borrow_mut().push(index);
+        self.heap_numbers.give_back(index);
+    }
+
+    /// Adds a Python and returns its number; none when there are too many.
+    pub fn add_interpreter(
+        &self,
+        interpreter: &events::Interpreter,
+    ) -> Result<Option<u32>, CollectError> {
+        let Some(index) = self.interpreter_numbers.take() else {
+            return Ok(None);
+        };
+        self.interpreters
+            .update(&index.to_ne_bytes(), &interpreter.to_bytes(), MapFlags::ANY)
+            .map_err(CollectError::map)?;
+        Ok(Some(index))
+    }
+
+    /// Gives back the number of a Python that is gone.
+    pub fn free_interpreter(&self, index: u32) {
+        self.interpreter_numbers.give_back(index);
     }
 
     /// Replaces what is known of a code heap.
@@ -105,6 +121,39 @@ impl UnwindMaps {
             .update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
             .map_err(CollectError::map)?;
         Ok(chunk)
+    }
+}
+
+/// Numbers that are given out, each to one at a time.
+struct Numbers {
+    most: u32,
+    /// How many there were at a time.
+    known: Cell<u32>,
+    free: RefCell<Vec<u32>>,
+}
+
+impl Numbers {
+    fn below(most: u32) -> Self {
+        Numbers {
+            most,
+            known: Cell::new(0),
+            free: RefCell::default(),
+        }
+    }
+
+    fn take(&self) -> Option<u32> {
+        let free = self.free.borrow_mut().pop();
+        let next = self.known.get();
+        free.or_else(|| {
+            (next < self.most).then(|| {
+                self.known.set(next + 1);
+                next
+            })
+        })
+    }
+
+    fn give_back(&self, number: u32) {
+        self.free.borrow_mut().push(number);
     }
 }
 

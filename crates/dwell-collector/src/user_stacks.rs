@@ -10,7 +10,7 @@ use crate::preload;
 use crate::processes::{self, Processes};
 use crate::programs::{Embedded, map, program, quiet_libbpf};
 use crate::unwind_maps::UnwindMaps;
-use dwell_abi::events::compiled;
+use dwell_abi::events::{compiled, interpreted};
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::os::fd::{AsRawFd, RawFd};
@@ -159,17 +159,23 @@ impl UserStacks {
         files.collect()
     }
 
-    /// The Java method of code at an actual address, or of a word that tells of one that is interpreted, while its process
-    /// lives, and the distance from the start of what was compiled, bytes. Of a place that several methods were put into it is
-    /// the outermost one.
-    pub fn java_method(&mut self, pid: u32, word: u64) -> Option<(String, u64)> {
+    /// What a process executes at an actual address of a JVM's code, or by a word that tells of what is interpreted, while it
+    /// lives: in which language, its name, and the distance from the start of what was compiled, bytes. Of a place that several
+    /// methods were put into it is the outermost one.
+    pub fn method_at(&mut self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
         let id = self.processes.id_of(pid)?;
+        let memory = OfProcess(pid);
+        let python = self.processes.python(id);
+        let python = interpreted(word).and_then(|(code, at)| python.code(&memory, code, at));
+        if let Some(code) = python {
+            return Some(("python", code.function, 0));
+        }
         let java = self.processes.java(id);
-        let methods = java.methods(&OfProcess(pid), word);
+        let methods = java.methods(&memory, word);
         let start = java.start_of(pid, word);
         let (address, _) = compiled(word);
         let distance = start.map_or(0, |start| address - start);
-        Some((methods.last()?.full_name(), distance))
+        Some(("java", methods.last()?.full_name(), distance))
     }
 
     /// Waits until something becomes of processes or `other` is readable, at most this long (whole ms), and does

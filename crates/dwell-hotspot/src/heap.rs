@@ -1,7 +1,7 @@
 //! Blobs: the pieces that a code heap is made of.
 use crate::layout::Jvm;
-use crate::memory::Memory;
 use dwell_abi::events::CodeHeap;
+use dwell_maps::Memory;
 
 /// Each leads back by up to 254 segments; `SEGMENT_HOPS` of `unwind.h`.
 const HOPS: usize = 16;

@@ -1,7 +1,7 @@
 //! What of a JVM's layout matters here, of versions from 9 on (tried with 11, 17, 21 and 25).
-use crate::memory::Memory;
 use crate::structs::Structs;
 use dwell_abi::events::CodeHeap;
+use dwell_maps::Memory;
 use std::ops::Range;
 
 /// Most code heaps of one JVM: there are three, or one.

@@ -9,7 +9,6 @@
 mod heap;
 mod layout;
 mod lines;
-mod memory;
 mod names;
 mod packed;
 mod rows;
@@ -18,7 +17,6 @@ mod structs;
 
 pub use heap::{Blob, BlobKind};
 pub use layout::{Jvm, NoJvm};
-pub use memory::{Kept, Memory};
 pub use names::Method;
 pub use rows::code_row;
 

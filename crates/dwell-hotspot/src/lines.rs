@@ -1,8 +1,8 @@
 //! Lines of Java methods.
 use crate::layout::Jvm;
-use crate::memory::Memory;
 use crate::names::Method;
 use crate::packed::Packed;
+use dwell_maps::Memory;
 use std::ops::Range;
 
 /// First flag of a `ConstMethod`: it has a table of lines.

@@ -1,6 +1,6 @@
 //! Names of Java methods.
 use crate::layout::{Jvm, SourceFile};
-use crate::memory::Memory;
+use dwell_maps::Memory;
 
 /// Longest part of a name that is believed, bytes.
 const LONGEST: usize = 4096;

@@ -1,5 +1,5 @@
 //! HotSpot's packed integers (`UNSIGNED5`, `unsigned5.hpp`).
-use crate::memory::Memory;
+use dwell_maps::Memory;
 
 /// log2 of how many first bytes tell that there are more.
 const LG_MORE: u32 = 6;

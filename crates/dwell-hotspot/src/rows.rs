@@ -1,9 +1,9 @@
 //! Rows of compiled code, made when they are asked for: what `code_row` of the in-kernel unwinder (`unwind.h`) does, to
 //! the letter.
 use crate::heap;
-use crate::memory::Memory;
 use dwell_abi::events::{CodeHeap, compiled_mark};
 use dwell_abi::unwind::{KIND_INTERPRETED, KIND_NONE, KIND_SP, Row};
+use dwell_maps::Memory;
 
 /// Words; a row has no room for more.
 const LARGEST_FRAME: i32 = 0x7fff;

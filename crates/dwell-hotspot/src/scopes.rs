@@ -1,9 +1,9 @@
 //! Which methods a compiler inlined at a place of compiled code (`PcDesc`, `ScopeDesc` of HotSpot), and at which of their
 //! instructions.
 use crate::layout::{Jvm, Tables};
-use crate::memory::Memory;
 use crate::names::Method;
 use crate::packed::Packed;
+use dwell_maps::Memory;
 
 /// Most methods at one place: compilers inline some ten deep.
 const DEEPEST: usize = 128;

@@ -1,5 +1,5 @@
 //! The tables of fields and types (`vmStructs.hpp`), which tell their own layout by further variables.
-use crate::memory::{Kept, Memory};
+use dwell_maps::{Kept, Memory};
 use std::collections::HashMap;
 
 /// Most entries of a table: there are about a thousand.

@@ -138,7 +138,7 @@ fn made(bytes: Bytes) -> (Made<impl Fn(u64) -> Option<u8>>, Jvm, CodeHeap) {
     (made, jvm, heap)
 }
 
-fn told(jvm: &Jvm, made: &impl dwell_hotspot::Memory, address: u64) -> Vec<String> {
+fn told(jvm: &Jvm, made: &impl dwell_maps::Memory, address: u64) -> Vec<String> {
     let methods = jvm.methods_at(made, BLOB, OUTER, address);
     let text = |m: &dwell_hotspot::Method| {
         let file = m.file.as_deref().unwrap_or("?");

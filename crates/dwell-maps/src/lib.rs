@@ -1,5 +1,8 @@
-//! What a process has mapped where, as the kernel's `/proc/PID/maps` tells it.
+//! What a process has mapped where, as the kernel's `/proc/PID/maps` tells it, and what lies there.
 #![forbid(unsafe_code)]
+mod memory;
+
+pub use memory::{Kept, Memory};
 use std::fs;
 use std::io;
 use std::ops::Range;

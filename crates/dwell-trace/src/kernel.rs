@@ -174,10 +174,10 @@ impl Kernel {
         self.ring.drain(take)
     }
 
-    /// See [`crate::Session::java_method`].
-    pub(crate) fn java_method(&self, pid: u32, word: u64) -> Option<(String, u64)> {
+    /// See [`crate::Session::method_at`].
+    pub(crate) fn method_at(&self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
         let stacks = self.stacks.as_ref()?;
-        stacks.borrow_mut().java_method(pid, word)
+        stacks.borrow_mut().method_at(pid, word)
     }
 
     /// See [`crate::Session::mappings`].

@@ -187,10 +187,10 @@ impl<'s> Session<'s> {
         self.leaves_out
     }
 
-    /// The Java method that a word of a user stack stands for, while its process lives, and the distance in bytes from the
-    /// start of its compiled code.
-    pub fn java_method(&self, pid: u32, word: u64) -> Option<(String, u64)> {
-        self.engines.kernel.as_ref()?.java_method(pid, word)
+    /// The Java method or the Python code that a word of a user stack stands for, while its process lives: the language, the
+    /// name, and the distance in bytes from the start of compiled code.
+    pub fn method_at(&self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
+        self.engines.kernel.as_ref()?.method_at(pid, word)
     }
 
     /// The code of a process whose stacks were taken, which may be over, and by which path each file can be read.

@@ -11,6 +11,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-agent", 0),
     ("dwell-elf", 0),
     ("dwell-hotspot", 0),
+    ("dwell-python", 0),
     ("dwell-pprof", 0),
     ("dwell-recording", 0),
     ("dwell-symbols", 1),
@@ -34,8 +35,14 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell", 5),
 ];
 
-/// Uses within one level: the unwind rows are agreed on in `dwell-abi` and made in the others.
-const SIDEWAYS: &[(&str, &str)] = &[("dwell-elf", "dwell-abi"), ("dwell-hotspot", "dwell-abi")];
+/// Uses within one level: what both sides know is agreed on in `dwell-abi`; memory of processes is read as `dwell-maps` has it.
+const SIDEWAYS: &[(&str, &str)] = &[
+    ("dwell-elf", "dwell-abi"),
+    ("dwell-hotspot", "dwell-abi"),
+    ("dwell-python", "dwell-abi"),
+    ("dwell-hotspot", "dwell-maps"),
+    ("dwell-python", "dwell-maps"),
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -112,6 +112,7 @@ struct thread_info {
 };
 struct thread_struct {
 	unsigned long sp;
+	unsigned long fsbase;
 };
 struct task_struct {
 	struct thread_info thread_info;

@@ -9,6 +9,8 @@
 struct process_maps {
 	u32 n;
 	u32 pad; /* 0 */
+	u32 python; /* number of its Interpreter, from 1 on; 0: none */
+	u32 pad2;
 	struct Mapping m[MAX_MAPPINGS];
 };
 
@@ -45,6 +47,25 @@ struct {
 	__type(key, u32);
 	__type(value, struct CodeHeap);
 } code_heaps SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MAX_INTERPRETERS);
+	__type(key, u32);
+	__type(value, struct Interpreter);
+} interpreters SEC(".maps");
+
+/* What a walk knows of what a Python executes: see unwind.h. */
+struct python_walk {
+	u64 thread_pointer;
+	u64 number; /* of its Interpreter, from 1 on; 0: it executes nothing */
+	u64 executes; /* what the C frame executes has been told in part */
+	u64 start, end; /* of the function that executes bytecode */
+	u64 frame; /* the next one, 0: none */
+	u64 group; /* what tells the frames of a C frame, lies in it; 0: there are none of these */
+	u64 told; /* what lies in the C frame whose frames were told last; 0: nothing yet */
+	u64 is_last; /* the frame that was told is the outermost one of a C frame */
+};
 
 struct cell_chunk {
 	u64 cells[1 << CHUNK_SHIFT];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * The user stack unwinder. It knows registers, compact rows and memory, and nothing of maps or
- * tasks: cells(), table(), code_heap(), row_slot(), read_user(), struct scratch and struct process_maps come from who
+ * tasks: cells(), table(), code_heap(), interpreter(), row_slot(), read_user(), struct scratch and struct process_maps come from who
  * includes it, so that the same text runs in the kernel and natively in a test.
  *
  * The searches and the stack reads are global functions: the verifier proves each once, whoever
@@ -563,6 +563,103 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	return GO_ON;
 }
 
+/* CPython. A function in C executes bytecode. As long as Python code calls Python code it does not call itself: so a C frame
+ * executes a group of Python's frames, which lead from one to the next. What lies in the C frame tells where its group ends: the
+ * group's own struct (3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame. */
+
+/* Goes on at a frame, or, where that is nobody's, behind it. */
+static __always_inline void next_python(struct scratch *s, const struct Interpreter *p, u64 frame)
+{
+	u8 owner = 0;
+
+	s->python.frame = frame;
+	if (!frame || p->entry_at)
+		return;
+	if (read_user(&owner, 1, frame + p->owner_at) || owner < OWNER_NOBODY)
+		return;
+	s->python.told = frame;
+	s->python.is_last = 1;
+	s->python.frame = 0;
+	read_user(&s->python.frame, 8, frame + p->previous_at);
+}
+
+/* Finds what the thread executes, where it has a Python by this number. */
+__attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number)
+{
+	const struct Interpreter *p = interpreter(number - 1);
+	u64 at;
+
+	if (!s || !p)
+		return 0;
+	s->python.executes = 0;
+	s->python.told = 0;
+	s->python.group = 0;
+	at = s->python.thread_pointer;
+	if (p->slots_at && read_user(&at, 8, at + p->slots_at))
+		return 0;
+	if (read_user(&at, 8, at + p->slot_at) || !at || read_user(&at, 8, at + p->thread_frame_at))
+		return 0;
+	if (p->group_previous_at) {
+		s->python.group = at;
+		if (read_user(&at, 8, at + p->group_frame_at))
+			return 0;
+	}
+	s->python.start = p->evaluator_start;
+	s->python.end = p->evaluator_end;
+	next_python(s, p, at);
+	if (s->python.frame)
+		s->python.number = number;
+	return 0;
+}
+
+/* The word for the next of Python's frames. 0: there is none. */
+__attribute__((noinline)) u64 python_word(struct scratch *s, u32 index)
+{
+	const struct Interpreter *p = interpreter(index);
+	u64 frame, code, at, previous, place;
+	u8 is_entry = 0;
+
+	if (!s || !p || !s->python.frame)
+		return 0;
+	frame = s->python.frame;
+	s->python.frame = 0;
+	s->python.is_last = 0;
+	if (read_user(&code, 8, frame + p->code_at) || read_user(&at, 8, frame + p->instruction_at) ||
+	    read_user(&previous, 8, frame + p->previous_at))
+		return 0;
+	code &= ~7ull;
+	place = (at - code - p->bytecode_at) >> 1;
+	if (place > NO_BYTECODE)
+		place = NO_BYTECODE;
+	next_python(s, p, previous);
+	if (p->entry_at && !read_user(&is_entry, 1, frame + p->entry_at) && is_entry) {
+		s->python.is_last = 1;
+		s->python.told = s->python.group;
+		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);
+	}
+	return 1ull << METHOD_BIT | place << BYTECODE_SHIFT | (code & ((1ull << BYTECODE_SHIFT) - 1));
+}
+
+/* Tells the next of Python's frames in place of the C frame that executes it. True when more of them are to come. */
+static __always_inline bool tell_python(struct unwind *u, struct scratch *s)
+{
+	u64 pc = u->ip - u->returned, word;
+
+	/* Where its group was told already, as that of a frame further in, it has begun no group yet. */
+	if (!s->python.executes && (pc < s->python.start || pc >= s->python.end || s->python.told >= u->sp))
+		return false;
+	s->python.executes = 0;
+	word = python_word(s, s->python.number - 1);
+	if (!word)
+		return false;
+	s->pcs[(u->first + u->n - 1) & PCS_MASK] = word;
+	/* A group of a C frame further in belongs to code that was not known as the interpreter's: it is told here. */
+	if (s->python.is_last && s->python.told >= u->sp)
+		return false;
+	s->python.executes = 1;
+	return true;
+}
+
 /* bpf_loop callback: records one frame and leaves it. The index, not a counter of our own, numbers
  * the frames: it is unknown to the verifier, so one pass proves them all. */
 static long unwind_frame(u32 i, struct unwind *u)
@@ -574,6 +671,8 @@ static long unwind_frame(u32 i, struct unwind *u)
 		return 1;
 	s->pcs[(u->first + i) & PCS_MASK] = u->ip | u->returned << RETURN_BIT;
 	u->n = i + 1;
+	if (s->python.number && tell_python(u, s))
+		return 0;
 	end = step(u, s);
 	if (end == GO_ON)
 		return 0;

@@ -30,6 +30,11 @@ static __always_inline const struct CodeHeap *code_heap(u32 index)
 	return bpf_map_lookup_elem(&code_heaps, &index);
 }
 
+static __always_inline const struct Interpreter *interpreter(u32 index)
+{
+	return bpf_map_lookup_elem(&interpreters, &index);
+}
+
 static __always_inline u64 *row_slot(u32 index)
 {
 	return bpf_map_lookup_elem(&row_cache, &index);
@@ -67,6 +72,9 @@ __attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 fi
 		u.m_start = u.m_end = u.text_base = u.zero;
 		u.table = u.heap = u.zero;
 		u.n = u.zero;
+		s->python.number = 0;
+		if (u.maps->python)
+			enter_python(s, u.maps->python);
 		bpf_loop(frames, unwind_frame, &u, 0);
 	} else {
 		s->pcs[first & PCS_MASK] = u.ip;
@@ -81,6 +89,7 @@ static __always_inline u64 walk_user(struct scratch *s, struct task_struct *task
 				     u32 frames)
 {
 	raw_regs(s->leaf, regs);
+	s->python.thread_pointer = BPF_CORE_READ(task, thread.fsbase);
 	return walk_from_leaf(s, task->tgid, first, frames);
 }
 

@@ -7,6 +7,7 @@ use crate::java;
 use crate::mapped_file::open_mapped;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
+use crate::python;
 use crate::unwind_maps::UnwindMaps;
 use dwell_recording::rows::MappingRow;
 use std::fs::File;
@@ -111,6 +112,9 @@ impl Processes {
             process.java.wanted();
         } else if new.module.is_none() {
             process.java.mapped(start);
+        }
+        if python::is_python(&new.path) {
+            process.python.wanted();
         }
         process.space.insert(start, new);
         process.space_dirty = true;

@@ -31,7 +31,7 @@ impl Recorder {
         maps.sort_by_key(|m| m.time);
         let now = machine::boottime_ns();
         self.mapping = false;
-        self.state.processes.check_java(now);
+        self.state.processes.check_code(now);
         let mut maps = maps.into_iter().peekable();
         let mut taken = 0;
         // Not more than the ring holds: whoever is faster than we are shall not keep us here.
@@ -48,7 +48,7 @@ impl Recorder {
         for event in maps {
             self.map(event)?;
         }
-        self.state.name_java();
+        self.state.name_code();
         self.early_maps.forget(now);
         let State {
             processes, modules, ..

@@ -93,9 +93,11 @@ impl State {
 
     /// The stack of a wait in progress. If the thread was woken meanwhile, it is the last one of that site.
     fn stack_from_outside(&mut self, thread: u32, site: u32, last: &ThreadRecord) -> u32 {
-        let process = self.threads.get(thread).row.process;
+        let row = &self.threads.get(thread).row;
+        let (process, ns_tid) = (row.process, row.ns_tid);
         let of = self.processes.get(process);
-        let walked = outside::walk_memory(of, &self.modules, last.regs, last.tgid, last.tid);
+        let ids = (last.tgid, last.tid);
+        let walked = outside::walk_memory(of, &self.modules, last.regs, ids, ns_tid);
         let before = self.threads.get(thread).at_site.get(&site).copied();
         if let (StackEnd::NotTaken, Some(before)) = (walked.end, before) {
             return before;

@@ -2,12 +2,11 @@
 use super::State;
 use crate::address_space::AddressSpace;
 use crate::intern::Place;
-use crate::java::Java;
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
 use crate::own_code::OwnCode;
 use crate::parts::{KernelPart, UserPart, View};
-use crate::processes::hex;
+use crate::processes::{Process, hex};
 use crate::records::Trail;
 use dwell_abi::events::*;
 use dwell_abi::unwind::StackEnd;
@@ -76,8 +75,7 @@ impl State {
         } = self;
         let places = Places {
             own_code: &self.own_code,
-            space: &of.space,
-            java: &of.java,
+            of,
             modules: &self.modules,
             process: id,
         };
@@ -170,8 +168,7 @@ impl State {
         let of = self.processes.get(process);
         let places = Places {
             own_code: &self.own_code,
-            space: &of.space,
-            java: &of.java,
+            of,
             modules: &self.modules,
             process,
         };
@@ -182,8 +179,7 @@ impl State {
 /// What tells the places of a process.
 struct Places<'a> {
     own_code: &'a OwnCode,
-    space: &'a AddressSpace,
-    java: &'a Java,
+    of: &'a Process,
     modules: &'a Modules,
     process: u32,
 }
@@ -197,12 +193,12 @@ impl Places<'_> {
         }
         let is_interpreted = interpreted(address);
         if is_interpreted.is_none() && compiled(address).1.is_none() {
-            return place(self.space, self.modules, process, address);
+            return place(&self.of.space, self.modules, process, address);
         }
         Place::Jit {
             process,
             address,
-            generation: is_interpreted.map_or(0, |(method, _)| self.java.generation(method)),
+            generation: is_interpreted.map_or(0, |(method, _)| self.of.generation(method)),
         }
     }
 }

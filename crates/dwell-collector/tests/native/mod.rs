@@ -7,7 +7,7 @@ use dwell_abi::events::{CodeHeap, MAX_MAPPINGS, MAX_USER_FRAMES, ModuleTable, RE
 use dwell_abi::unwind::{Row, StackEnd};
 use dwell_elf::step::Registers;
 use dwell_elf::table_step::Frame;
-use dwell_hotspot::Memory;
+use dwell_maps::Memory;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -19,6 +19,8 @@ use std::ptr;
 struct ProcessMaps {
     n: u32,
     pad: u32,
+    python: u32,
+    pad2: u32,
     rows: [dwell_abi::events::Mapping; MAX_MAPPINGS as usize],
 }
 
@@ -148,6 +150,8 @@ impl Native {
         let mut maps = Box::new(ProcessMaps {
             n: sorted.len() as u32,
             pad: 0,
+            python: 0,
+            pad2: 0,
             rows: [NO_ROW; MAX_MAPPINGS as usize],
         });
         for (row, m) in maps.rows.iter_mut().zip(&sorted) {

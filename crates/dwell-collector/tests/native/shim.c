@@ -59,6 +59,12 @@ static const struct CodeHeap *code_heap(u32 index)
 	return the_heap;
 }
 
+static const struct Interpreter *interpreter(u32 index)
+{
+	(void)index;
+	return NULL;
+}
+
 #include "maps.h"
 
 static u64 rows[2 << ROW_PAIRS_BITS];

@@ -1,5 +1,6 @@
 //! The tables of a JVM, made: those of version 17 or 25 as far as they matter, and memory that is all the rest.
-use dwell_hotspot::{Jvm, Memory, SYMBOLS};
+use dwell_hotspot::{Jvm, SYMBOLS};
+use dwell_maps::Memory;
 use std::collections::HashMap;
 
 /// Where the tables are; what lies below is the caller's.

@@ -167,9 +167,9 @@ impl Names for Known<'_, '_> {
         if let Some(place) = self.kept.find(pid, address) {
             return place;
         }
-        if let Some((method, offset)) = self.session.java_method(pid, address) {
+        if let Some((language, method, offset)) = self.session.method_at(pid, address) {
             return Place {
-                module: Some("java".into()),
+                module: Some(language.into()),
                 module_offset: 0,
                 symbol: Some((method.into(), offset)),
             };

@@ -25,7 +25,7 @@ pub trait Memory {
         self.bytes(address).map(i32::from_le_bytes)
     }
 
-    /// A `u2` of HotSpot.
+    /// Two bytes, a number without a sign.
     fn short(&self, address: u64) -> Option<u16> {
         self.bytes(address).map(u16::from_le_bytes)
     }

@@ -1,0 +1,243 @@
+//! Python: what the CPython of a process executes.
+use crate::address_space::{AddressSpace, bias};
+use crate::error::CollectError;
+use crate::java::OfProcess;
+use crate::machine;
+use crate::modules::Modules;
+use crate::unwind_maps::UnwindMaps;
+use dwell_elf::step::Frame;
+use dwell_maps::{Kept, Memory};
+use dwell_python::{Code, EVALUATOR, Identity, NoPython, SYMBOLS, Source};
+use hashbrown::HashMap;
+use std::rc::Rc;
+
+/// How often an interpreter is looked for in vain: it begins some ms after its library is mapped, and that of a process that
+/// stands still may never do.
+const TRIES: u32 = 1000;
+/// How often code that has a name is looked at again, ns.
+const EVERY_NS: u64 = 1_000_000_000;
+/// How often what threads execute gets its names, ns: the longest waits may be over when the process is.
+const NAME_EVERY_NS: u64 = 50_000_000;
+/// One part in so many of our time at most goes into that.
+const SHARE: u64 = 200;
+/// How long names stay after the end of a process, ns: until the last that was recorded of it has them.
+const KEPT_NS: u64 = 2_000_000_000;
+
+/// Symbols with their actual addresses and their sizes, bytes.
+type Symbols = HashMap<String, (u64, u64)>;
+
+/// The Python of a process, as far as one is known.
+#[derive(Default)]
+pub struct Python {
+    python: Option<Rc<dwell_python::Python>>,
+    /// Its number for the kernel side; children have it, too.
+    index: Option<Rc<u32>>,
+    /// How often it is still looked for.
+    tries: u32,
+    symbols: Symbols,
+    known: HashMap<u64, Known>,
+    /// How often some of the code that is known was gone.
+    generation: u32,
+    /// The generation when that was last asked.
+    told: u32,
+    checked_at: u64,
+    named_at: u64,
+    not_before: u64,
+}
+
+/// Code that has a name.
+struct Known {
+    identity: Identity,
+    generation: u32,
+    source: Source,
+}
+
+impl Python {
+    /// That of a child that was just forked.
+    pub fn of_child(&self) -> Self {
+        Python {
+            python: self.python.clone(),
+            index: self.index.clone(),
+            ..Python::default()
+        }
+    }
+
+    /// The number for the kernel side, if nobody else has it: the process is over, or another program.
+    pub fn end(&mut self) -> Option<u32> {
+        self.tries = 0;
+        Rc::into_inner(self.index.take()?)
+    }
+
+    /// Another program begins.
+    pub fn begin(&mut self) {
+        *self = Python::default();
+    }
+
+    /// Something of that name was mapped.
+    pub fn wanted(&mut self) {
+        if self.index.is_none() {
+            self.tries = TRIES;
+            self.symbols.clear();
+        }
+    }
+
+    /// Whether it may be there by now.
+    pub fn is_sought(&self) -> bool {
+        self.tries > 0
+    }
+
+    /// Looks for it, and tells the kernel side. Its number there if it is new.
+    pub fn look(
+        &mut self,
+        maps: &UnwindMaps,
+        modules: &Modules,
+        space: &AddressSpace,
+        pid: u32,
+    ) -> Result<Option<u32>, CollectError> {
+        self.tries -= 1;
+        if self.symbols.is_empty() {
+            self.symbols = symbols(modules, space);
+        }
+        let read =
+            dwell_python::Python::read(&OfProcess(pid), |name| self.symbols.get(name).copied());
+        let python = match read {
+            Ok(python) => python,
+            Err(NoPython::NotYet) => return Ok(None),
+            Err(NoPython::Unknown) => {
+                self.tries = 0;
+                return Ok(None);
+            }
+        };
+        self.tries = 0;
+        let index = maps.add_interpreter(&python.for_kernel())?;
+        self.index = index.map(Rc::new);
+        self.python = Some(Rc::new(python));
+        Ok(index)
+    }
+
+    /// The code at an actual address and one of its instructions. Of a process that is over, what was known.
+    pub fn code(
+        &mut self,
+        memory: &impl Memory,
+        code: u64,
+        instruction: Option<u32>,
+    ) -> Option<Code> {
+        self.know(memory, code);
+        Some(self.known.get(&code)?.source.at(instruction))
+    }
+
+    fn know(&mut self, memory: &impl Memory, code: u64) {
+        let Some(python) = self.python.clone() else {
+            return;
+        };
+        let Some(identity) = python.identity(memory, code) else {
+            return;
+        };
+        match self.known.get(&code) {
+            Some(known) if known.identity == identity => return,
+            Some(_) => self.forget(code),
+            None => {}
+        }
+        if let Some(source) = python.source(memory, code) {
+            let generation = self.generation;
+            let known = Known {
+                identity,
+                generation,
+                source,
+            };
+            self.known.insert(code, known);
+        }
+    }
+
+    /// In place of each function of the interpreter among the frames of a thread that stands still, what it executes. The thread
+    /// is known by its number as its own process has it.
+    pub fn put_into(&self, frames: &mut Vec<Frame>, memory: &impl Memory, thread: u32) {
+        let Some(python) = &self.python else {
+            return;
+        };
+        let mut lists = python.executed_by(memory, thread).into_iter();
+        let told = std::mem::take(frames).into_iter().flat_map(|frame| {
+            let executes = python.executes_at(frame.pc - u64::from(frame.is_return_address));
+            let words = if executes { lists.next() } else { None };
+            let words = words.unwrap_or_default().into_iter().map(|word| Frame {
+                pc: word,
+                is_return_address: false,
+            });
+            let words: Vec<Frame> = words.collect();
+            if words.is_empty() { vec![frame] } else { words }
+        });
+        *frames = told.collect();
+    }
+
+    /// What tells code from other code that was at its address.
+    pub fn generation(&self, code: u64) -> u32 {
+        let known = self.known.get(&code);
+        known.map_or(self.generation, |known| known.generation)
+    }
+
+    /// Names what threads execute, and forgets code that is not there any more. True when some was forgotten since the last
+    /// call.
+    pub fn check(&mut self, pid: u32, now: u64) -> bool {
+        if let Some(python) = self.python.clone()
+            && now >= self.named_at + NAME_EVERY_NS
+            && now >= self.not_before
+        {
+            self.named_at = now;
+            let memory = Kept::new(OfProcess(pid));
+            if now >= self.checked_at + EVERY_NS {
+                self.checked_at = now;
+                self.forget_what_is_gone(&python, &memory);
+            }
+            for code in python.executed(&memory) {
+                self.know(&memory, code);
+            }
+            let done = machine::boottime_ns();
+            self.not_before = done + SHARE * done.saturating_sub(now);
+        }
+        std::mem::replace(&mut self.told, self.generation) != self.generation
+    }
+
+    /// The process ended at a time: forgets all names some time after it.
+    pub fn check_ended(&mut self, ended_ns: u64, now: u64) {
+        if now >= ended_ns + KEPT_NS && !self.known.is_empty() {
+            self.known = HashMap::new();
+        }
+    }
+
+    fn forget_what_is_gone(&mut self, python: &dwell_python::Python, memory: &impl Memory) {
+        let is_other = |(code, known): (&u64, &Known)| {
+            let now = python.identity(memory, *code);
+            now.is_some_and(|now| now != known.identity)
+                .then_some(*code)
+        };
+        let gone: Vec<u64> = self.known.iter().filter_map(is_other).collect();
+        gone.into_iter().for_each(|code| self.forget(code));
+    }
+
+    fn forget(&mut self, code: u64) {
+        self.generation += 1;
+        self.known.remove(&code);
+    }
+}
+
+/// The symbols of the process' interpreter.
+fn symbols(modules: &Modules, space: &AddressSpace) -> Symbols {
+    let candidates = space.iter().filter(|(_, mapped)| is_python(&mapped.path));
+    let mut found = candidates.filter_map(|(start, mapped)| {
+        let module = modules.get(mapped.module?);
+        let bias = bias(start, mapped, module)?;
+        let stated = module.symbols(|name| SYMBOLS.contains(&name));
+        let actual = stated
+            .into_iter()
+            .map(|(name, (at, size))| (name, (at.wrapping_add(bias), size)));
+        let symbols: Symbols = actual.collect();
+        symbols.contains_key(EVALUATOR).then_some(symbols)
+    });
+    found.next().unwrap_or_default()
+}
+
+/// Whether a path may be that of an interpreter: `python3.13`, `libpython3.13.so.1.0`.
+pub fn is_python(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("python") || name.starts_with("libpython")
+}

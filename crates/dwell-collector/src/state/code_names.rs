@@ -1,0 +1,99 @@
+//! Frames of code that JVMs compiled, and of what Pythons execute, get their names at once: it may be gone when the
+//! recording ends.
+use crate::intern::{Interner, Place};
+use crate::java::{Java, OfProcess};
+use crate::processes::Processes;
+use crate::python::Python;
+use dwell_abi::events::interpreted;
+use dwell_maps::{Kept, Memory};
+use dwell_recording::rows::SymbolRow;
+use hashbrown::{HashMap, HashSet};
+
+/// No process has this number.
+const NOBODY: u32 = 0;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct CodeNames {
+    /// How many frames were looked at.
+    seen: usize,
+    named: HashSet<u32>,
+    new: Vec<SymbolRow>,
+}
+
+impl CodeNames {
+    /// Names frames that are new since the last call.
+    pub fn update(&mut self, interner: &Interner, processes: &mut Processes) {
+        let places = interner.places();
+        let mut memories = HashMap::new();
+        for (frame, place) in (self.seen as u32..).zip(&places[self.seen..]) {
+            let Place::Jit {
+                process, address, ..
+            } = *place
+            else {
+                continue;
+            };
+            let row = &processes.get(process).row;
+            let (pid, is_over) = (row.pid, row.end_ns.is_some());
+            let memory = memories
+                .entry(process)
+                // Its number may be another's by now.
+                .or_insert_with(|| Kept::new(OfProcess(if is_over { NOBODY } else { pid })));
+            let rows = match python_row(processes.python(process), memory, frame, address) {
+                Some(row) => vec![row],
+                None => java_rows(processes.java(process), memory, frame, address),
+            };
+            if !rows.is_empty() {
+                self.named.insert(frame);
+                self.new.extend(rows);
+            }
+        }
+        self.seen = places.len();
+    }
+
+    pub fn has(&self, frame: u32) -> bool {
+        self.named.contains(&frame)
+    }
+
+    /// The names that are new since the last call.
+    pub fn take(&mut self) -> Vec<SymbolRow> {
+        std::mem::take(&mut self.new)
+    }
+}
+
+/// The row of a frame that a Python executes.
+fn python_row(
+    python: &mut Python,
+    memory: &impl Memory,
+    frame: u32,
+    word: u64,
+) -> Option<SymbolRow> {
+    let (code, instruction) = interpreted(word)?;
+    let code = python.code(memory, code, instruction)?;
+    Some(SymbolRow {
+        frame,
+        depth: 0,
+        function: code.function,
+        file: Some(code.file),
+        line: code.line,
+        inlined: false,
+    })
+}
+
+/// The rows of a frame of a JVM: of all methods that a compiler put there.
+fn java_rows(java: &mut Java, memory: &impl Memory, frame: u32, word: u64) -> Vec<SymbolRow> {
+    let methods = java.methods(memory, word);
+    let outermost = methods.len().saturating_sub(1) as u32;
+    let rows = methods
+        .into_iter()
+        .zip(0..)
+        .map(|(method, depth)| SymbolRow {
+            frame,
+            depth,
+            function: method.full_name(),
+            file: method.file,
+            line: method.line,
+            inlined: depth < outermost,
+        });
+    rows.collect()
+}

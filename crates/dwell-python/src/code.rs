@@ -1,0 +1,111 @@
+//! What code is called.
+use crate::interpreter::Python;
+use crate::lines::line_of;
+use dwell_maps::Memory;
+
+/// A place in Python code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Code {
+    /// The function's name, with those around it: `Class.method`, `function.<locals>.inner`, `<module>`.
+    pub function: String,
+    /// As the interpreter has it.
+    pub file: String,
+    /// That of the instruction, or, where that is not known, the function's first.
+    pub line: Option<u32>,
+}
+
+/// Most characters of a name that are read.
+const LONGEST: u64 = 4096;
+/// Most bytes of a table of lines that are read.
+const LARGEST: u64 = 1 << 20;
+
+/// What tells code from other code that is at its address at another time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity([u64; 4]);
+
+/// Code with all that names its places: it stays when the code goes.
+#[derive(Clone, Debug)]
+pub struct Source {
+    function: String,
+    file: String,
+    first_line: i32,
+    lines: Vec<u8>,
+}
+
+impl Source {
+    /// What one of its instructions (a code unit of 2 bytes) is called.
+    pub fn at(&self, instruction: Option<u32>) -> Code {
+        let line = instruction.and_then(|at| line_of(&self.lines, self.first_line, at));
+        Code {
+            function: self.function.clone(),
+            file: self.file.clone(),
+            line: u32::try_from(line.unwrap_or(self.first_line)).ok(),
+        }
+    }
+}
+
+impl Python {
+    /// The code at an actual address; none when no code is there.
+    pub fn source(&self, memory: &impl Memory, code: u64) -> Option<Source> {
+        let layout = &self.layout;
+        self.identity(memory, code)?;
+        let word = |offset: u64| memory.word(code.checked_add(offset)?);
+        Some(Source {
+            function: self.text(memory, word(layout.qualified_name)?)?,
+            file: self.text(memory, word(layout.file_name)?)?,
+            first_line: memory.int(code.checked_add(layout.first_line)?)?,
+            lines: self.bytes(memory, word(layout.line_table)?)?,
+        })
+    }
+
+    /// What tells the code at an actual address; none when no code is there.
+    pub fn identity(&self, memory: &impl Memory, code: u64) -> Option<Identity> {
+        let layout = &self.layout;
+        let word = |offset: u64| memory.word(code.checked_add(offset)?);
+        (word(layout.object_type)? == self.code_type).then_some(())?;
+        Some(Identity([
+            word(layout.qualified_name)?,
+            word(layout.file_name)?,
+            word(layout.line_table)?,
+            u64::from(memory.int(code.checked_add(layout.first_line)?)? as u32),
+        ]))
+    }
+
+    fn bytes(&self, memory: &impl Memory, object: u64) -> Option<Vec<u8>> {
+        let size = memory.word(object.checked_add(self.layout.bytes_size)?)?;
+        (size <= LARGEST).then_some(())?;
+        let mut bytes = vec![0; size as usize];
+        let data = object.checked_add(self.layout.bytes_data)?;
+        memory.read(data, &mut bytes).then_some(bytes)
+    }
+
+    /// A string: `PyASCIIObject` and what is made of it. Its state has bits of how wide characters are, whether they follow
+    /// the head, and whether all are ASCII; before them come 2 bits or, in some builds, one byte or two.
+    fn text(&self, memory: &impl Memory, object: u64) -> Option<String> {
+        let layout = &self.layout;
+        let length = memory.word(object.checked_add(layout.text_length)?)?;
+        let state = memory.int(object.checked_add(layout.text_state)?)? as u32;
+        let (width, is_ascii) = [2, 8, 16].iter().find_map(|shift| {
+            let state = state >> shift;
+            let (width, is_compact, is_ascii) = (state & 7, state >> 3 & 1, state >> 4 & 1);
+            ([1, 2, 4].contains(&width) && is_compact == 1).then_some((width, is_ascii == 1))
+        })?;
+        (length <= LONGEST).then_some(())?;
+        let data = match is_ascii {
+            true => layout.ascii_text,
+            false => layout.other_text,
+        };
+        let mut bytes = vec![0; length as usize * width as usize];
+        memory
+            .read(object.checked_add(data)?, &mut bytes)
+            .then_some(())?;
+        let characters = bytes.chunks(width as usize).map(|piece| {
+            let number = piece
+                .iter()
+                .rev()
+                .fold(0, |high, byte| high << 8 | u32::from(*byte));
+            char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER)
+        });
+        Some(characters.collect())
+    }
+}

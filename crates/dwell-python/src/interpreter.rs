@@ -1,0 +1,79 @@
+//! A running Python.
+use crate::layout::Layout;
+use crate::threads::{Slot, slot_of};
+use crate::{CODE_TYPE, EVALUATOR, RUNTIME, VERSION};
+use dwell_abi::events::Interpreter;
+use dwell_maps::Memory;
+use std::ops::Range;
+
+/// A running Python, as far as it is known.
+#[derive(Debug)]
+pub struct Python {
+    pub(crate) layout: Layout,
+    pub(crate) code_type: u64,
+    pub(crate) runtime: u64,
+    evaluator: Range<u64>,
+    slot: Slot,
+}
+
+/// Why there is none.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoPython {
+    /// It has not begun yet, or not all of it.
+    NotYet,
+    /// A version that is not known.
+    Unknown,
+}
+
+impl Python {
+    /// Looks for it by the actual addresses and the sizes in bytes of its symbols ([`crate::SYMBOLS`]).
+    pub fn read(
+        memory: &impl Memory,
+        symbol: impl Fn(&str) -> Option<(u64, u64)>,
+    ) -> Result<Python, NoPython> {
+        let needed = |name| symbol(name).ok_or(NoPython::Unknown);
+        let (evaluator, evaluator_bytes) = needed(EVALUATOR)?;
+        let (runtime, _) = needed(RUNTIME)?;
+        let (code_type, _) = needed(CODE_TYPE)?;
+        let (version, _) = needed(VERSION)?;
+        let version = memory.word(version).ok_or(NoPython::NotYet)?;
+        let version = (version >> 16) as u16;
+        let layout = Layout::of(version, memory, runtime).ok_or(NoPython::Unknown)?;
+        let slot = slot_of(&layout, memory, runtime).ok_or(NoPython::NotYet)?;
+        Ok(Python {
+            layout,
+            code_type,
+            runtime,
+            evaluator: evaluator..evaluator.saturating_add(evaluator_bytes),
+            slot,
+        })
+    }
+
+    /// Whether an actual address is of the function that executes bytecode.
+    pub fn executes_at(&self, address: u64) -> bool {
+        self.evaluator.contains(&address)
+    }
+
+    /// What the kernel side needs of it.
+    pub fn for_kernel(&self) -> Interpreter {
+        let layout = &self.layout;
+        // All are offsets in structs of less than 16 MiB.
+        let (group_frame, group_previous) = layout.group.unwrap_or_default();
+        Interpreter {
+            evaluator_start: self.evaluator.start,
+            evaluator_end: self.evaluator.end,
+            slot_at: self.slot.at,
+            slots_at: self.slot.slots_at,
+            thread_frame_at: layout.thread_frame as u32,
+            group_frame_at: group_frame as u32,
+            group_previous_at: group_previous as u32,
+            code_at: layout.frame_code as u32,
+            previous_at: layout.frame_previous as u32,
+            instruction_at: layout.frame_instruction as u32,
+            owner_at: layout.frame_owner as u32,
+            entry_at: layout.frame_entry.unwrap_or(0) as u32,
+            bytecode_at: layout.bytecode as u32,
+            pad: 0,
+        }
+    }
+}
