@@ -20,6 +20,8 @@ const EVERY_NS: u64 = 1_000_000_000;
 const NAME_EVERY_NS: u64 = 50_000_000;
 /// One part in so many of our time at most goes into that.
 const SHARE: u64 = 200;
+/// Most bytes of the names of a process: then they are forgotten, and read again.
+const MOST_BYTES: usize = 16 << 20;
 /// How long names stay after the end of a process, ns: until the last that was recorded of it has them.
 const KEPT_NS: u64 = 2_000_000_000;
 
@@ -36,6 +38,7 @@ pub struct Python {
     tries: u32,
     symbols: Symbols,
     known: HashMap<u64, Known>,
+    known_bytes: usize,
     /// How often some of the code that is known was gone.
     generation: u32,
     /// The generation when that was last asked.
@@ -139,6 +142,11 @@ impl Python {
             None => {}
         }
         if let Some(source) = python.source(memory, code) {
+            if self.known_bytes > MOST_BYTES {
+                self.known_bytes = 0;
+                self.known = HashMap::new();
+            }
+            self.known_bytes += size_of::<Known>() + source.bytes();
             let generation = self.generation;
             let known = Known {
                 identity,

@@ -16,8 +16,8 @@ pub struct Code {
 
 /// Most characters of a name that are read.
 const LONGEST: u64 = 4096;
-/// Most bytes of a table of lines that are read.
-const LARGEST: u64 = 1 << 20;
+/// Most bytes of a table of lines that are read: of larger code the lines are not known.
+const LARGEST: u64 = 1 << 16;
 
 /// What tells code from other code that is at its address at another time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,11 @@ pub struct Source {
 }
 
 impl Source {
+    /// What it takes in memory, bytes, but for some.
+    pub fn bytes(&self) -> usize {
+        self.function.len() + self.file.len() + self.lines.len()
+    }
+
     /// What one of its instructions (a code unit of 2 bytes) is called.
     pub fn at(&self, instruction: Option<u32>) -> Code {
         let line = instruction.and_then(|at| line_of(&self.lines, self.first_line, at));
@@ -54,7 +59,9 @@ impl Python {
             function: self.text(memory, word(layout.qualified_name)?)?,
             file: self.text(memory, word(layout.file_name)?)?,
             first_line: memory.int(code.checked_add(layout.first_line)?)?,
-            lines: self.bytes(memory, word(layout.line_table)?)?,
+            lines: self
+                .bytes(memory, word(layout.line_table)?)
+                .unwrap_or_default(),
         })
     }
 

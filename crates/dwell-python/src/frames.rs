@@ -3,9 +3,12 @@ use crate::interpreter::Python;
 use crate::threads::threads;
 use dwell_abi::events::{NO_BYTECODE, OWNER_NOBODY, interpreted_word};
 use dwell_maps::Memory;
+use std::collections::HashSet;
 
 /// Most frames of a thread that are looked at.
 const MOST: usize = 1536;
+/// Most frames of all threads.
+const MOST_OF_ALL: usize = 1 << 14;
 
 /// A frame of Python.
 struct Frame {
@@ -17,11 +20,11 @@ struct Frame {
 }
 
 impl Python {
-    /// Addresses of the code that threads execute now.
-    pub fn executed(&self, memory: &impl Memory) -> Vec<u64> {
+    /// Addresses of the code that threads execute now, each once.
+    pub fn executed(&self, memory: &impl Memory) -> HashSet<u64> {
         let threads = threads(&self.layout, memory, self.runtime);
         let frames = threads.flat_map(|state| self.frames(memory, state));
-        frames.map(|frame| frame.code).collect()
+        frames.map(|frame| frame.code).take(MOST_OF_ALL).collect()
     }
 
     /// The words for what a thread executes, innermost first, one list for each function in C that executes some. A thread is
@@ -61,9 +64,10 @@ impl Python {
             Some((frame, _)) => innermost.and_then(|group| word(group, frame)),
             None => innermost,
         };
-        while let Some(at) = next.filter(|at| *at != 0)
-            && frames.len() < MOST
-        {
+        for _ in 0..MOST {
+            let Some(at) = next.filter(|at| *at != 0) else {
+                break;
+            };
             next = word(at, layout.frame_previous);
             if is_nobodys(at) {
                 if let Some(last) = frames.last_mut() {

@@ -12,8 +12,10 @@ pub struct Slot {
     pub slots_at: u32,
 }
 
-/// Most threads and interpreters that are looked at.
+/// Most threads that are looked at, and most interpreters.
 const MOST: usize = 1024;
+/// Most threads that are looked at for where they have the address of their state.
+const MOST_TRIED: usize = 16;
 /// Of what the thread pointer leads to, bytes that are looked at: glibc's `struct pthread` has 32 values in it.
 const NEAR: u64 = 2304;
 /// musl's has the address of its values within these.
@@ -23,7 +25,8 @@ const FAR: u64 = 1024;
 
 /// The slot of some thread of a runtime, which is that of all.
 pub fn slot_of(layout: &Layout, memory: &impl Memory, runtime: u64) -> Option<Slot> {
-    threads(layout, memory, runtime).find_map(|state| {
+    let mut tried = threads(layout, memory, runtime).take(MOST_TRIED);
+    tried.find_map(|state| {
         let thread = memory.word(state.checked_add(layout.thread_id)?)?;
         // Both C libraries begin what it leads to with its own address.
         (memory.word(thread)? == thread).then(|| find(memory, thread, state))?
@@ -34,10 +37,11 @@ pub fn slot_of(layout: &Layout, memory: &impl Memory, runtime: u64) -> Option<Sl
 pub fn threads(layout: &Layout, memory: &impl Memory, runtime: u64) -> impl Iterator<Item = u64> {
     let head = runtime.wrapping_add(layout.interpreters);
     let interpreters = list(memory, head, layout.next_interpreter).into_iter();
-    interpreters.flat_map(|interpreter| {
+    let threads = interpreters.flat_map(|interpreter| {
         let head = interpreter.wrapping_add(layout.threads);
         list(memory, head, layout.next_thread)
-    })
+    });
+    threads.take(MOST)
 }
 
 /// The members of a list whose head is at an address.
