@@ -69,10 +69,10 @@ fuzz_target!(|data: &[u8]| {
         data,
         reads: Cell::new(0),
     };
-    let addresses = [0x1000, RUNTIME, VERSION, CODE_TYPE];
+    let addresses = [RUNTIME, VERSION, CODE_TYPE];
     let symbol = |name: &str| {
         let at = SYMBOLS.iter().position(|symbol| *symbol == name)?;
-        Some((addresses[at], 0x1000))
+        Some(addresses[at])
     };
     let Ok(python) = Python::read(&memory, symbol) else {
         return;

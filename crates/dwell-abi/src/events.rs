@@ -485,10 +485,6 @@ c_struct! {
     /// How to find what a CPython interpreter executes: see `dwell-python`. Offsets are in bytes, from the start of the struct
     /// that has the field.
     pub struct Interpreter {
-        /// First actual address of the function that executes bytecode.
-        pub evaluator_start: u64,
-        /// First one past it.
-        pub evaluator_end: u64,
         /// Where a thread has the address of its state: from what its thread pointer leads to.
         pub slot_at: u32,
         /// Where the thread pointer leads to the address from which `slot_at` counts; 0: it is that address.
@@ -518,7 +514,7 @@ c_struct! {
 
 impl Interpreter {
     /// As the kernel side has it.
-    pub fn to_bytes(&self) -> [u8; 64] {
+    pub fn to_bytes(&self) -> [u8; 48] {
         let offsets = [
             self.slot_at,
             self.slots_at,
@@ -533,10 +529,8 @@ impl Interpreter {
             self.bytecode_at,
             0,
         ];
-        let mut bytes = [0; 64];
-        bytes[..8].copy_from_slice(&self.evaluator_start.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.evaluator_end.to_le_bytes());
-        let places = bytes[16..].as_chunks_mut().0.iter_mut();
+        let mut bytes = [0; 48];
+        let places = bytes.as_chunks_mut().0.iter_mut();
         for (place, offset) in places.zip(offsets) {
             *place = offset.to_le_bytes();
         }

@@ -10,6 +10,7 @@ use dwell_abi::unwind::Row;
 use dwell_elf::step::Compiled;
 use dwell_hotspot::{BlobKind, Jvm, Method, NoJvm};
 use dwell_maps::Memory;
+use dwell_python::Group;
 use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -195,19 +196,28 @@ impl Java {
     }
 }
 
-/// Code that a process compiled, for walks of its stacks here.
-pub struct CompiledBy<'p>(pub &'p Process);
+/// Code that a process compiled, and what a thread of it executes, for walks of its stacks here.
+pub struct CompiledBy<'p> {
+    pub process: &'p Process,
+    pub executed: Vec<Group>,
+}
 
 impl Compiled for CompiledBy<'_> {
     fn row(&self, pc: u64, returned: bool) -> Option<Row> {
-        let heap = self.0.java.heap_of(pc)?;
-        let memory = OfProcess(self.0.row.pid);
+        let heap = self.process.java.heap_of(pc)?;
+        let memory = OfProcess(self.process.row.pid);
         Some(dwell_hotspot::code_row(&memory, &heap.row, pc, returned))
     }
 
     fn bytecode(&self, method: u64, address: u64) -> Option<u32> {
-        let jvm = self.0.java.jvm.as_ref()?;
-        jvm.bytecode(&OfProcess(self.0.row.pid), method, address)
+        let jvm = self.process.java.jvm.as_ref()?;
+        jvm.bytecode(&OfProcess(self.process.row.pid), method, address)
+    }
+
+    fn executed_by(&self, stack: Range<u64>) -> &[u64] {
+        let mut groups = self.executed.iter();
+        let group = groups.find(|group| stack.contains(&group.marker));
+        group.map_or(&[], |group| &group.words)
     }
 }
 
@@ -221,7 +231,7 @@ fn variables(modules: &Modules, space: &AddressSpace) -> HashMap<String, u64> {
         let stated = module.symbols(|name| name.starts_with(dwell_hotspot::SYMBOLS));
         let actual = stated
             .into_iter()
-            .map(|(name, (at, _))| (name, at.wrapping_add(bias)));
+            .map(|(name, at)| (name, at.wrapping_add(bias)));
         Some(actual.collect())
     };
     found().unwrap_or_default()

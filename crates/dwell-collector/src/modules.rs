@@ -102,8 +102,8 @@ impl Module {
         PathBuf::from(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
-    /// What its dynamic symbols define, of those with wanted names: stated addresses and sizes in bytes.
-    pub fn symbols(&self, is_wanted: impl Fn(&str) -> bool) -> HashMap<String, (u64, u64)> {
+    /// What its dynamic symbols define, of those with wanted names: their stated addresses.
+    pub fn symbols(&self, is_wanted: impl Fn(&str) -> bool) -> HashMap<String, u64> {
         let found = || {
             let bytes = map_file(&self.file)?;
             let file = ElfFile64::<Endianness>::parse(&*bytes).ok()?;
@@ -111,7 +111,7 @@ impl Module {
                 let name = symbol.name().ok().filter(|name| is_wanted(name))?;
                 symbol
                     .is_definition()
-                    .then(|| (name.to_owned(), (symbol.address(), symbol.size())))
+                    .then(|| (name.to_owned(), symbol.address()))
             });
             Some(named.collect())
         };

@@ -6,6 +6,7 @@ use crate::processes::{Process, read_memory_into};
 use dwell_abi::events::MAX_USER_FRAMES;
 use dwell_abi::unwind::StackEnd;
 use dwell_elf::step::{Frame, Module, Registers, Stepper};
+use dwell_python::Group;
 use std::fs;
 
 /// Most of a sleeping thread's stack that is read at once; what lies beyond is read when needed.
@@ -23,6 +24,7 @@ fn walk(
     process: &Process,
     modules: &Modules,
     registers: [u64; 17],
+    executed: Vec<Group>,
     mut read: impl FnMut(u64) -> Option<u64>,
 ) -> Walked {
     let mapped = process.space.iter().map(|(start, m)| {
@@ -38,7 +40,7 @@ fn walk(
     });
     let mut frames = Vec::new();
     let registers = Registers::from_dwarf_order(registers);
-    let compiled = CompiledBy(process);
+    let compiled = CompiledBy { process, executed };
     let mut stepper = Stepper::new(mapped.collect()).with_compiled(&compiled);
     let end = stepper.walk(&registers, &mut read, MAX_USER_FRAMES as usize, &mut frames);
     Walked { frames, end }
@@ -57,7 +59,10 @@ pub fn walk_copy(
     let base = registers[usize::from(Registers::RSP)] & !7;
     let left = leave(&|address| word_at(copy, base, address).or_else(|| read_code(pid, address)));
     let mut beyond = false;
-    let mut walked = walk(process, modules, left.unwrap_or(registers), |address| {
+    // What it executed then is not known.
+    let executed = Vec::new();
+    let registers_left = left.unwrap_or(registers);
+    let mut walked = walk(process, modules, registers_left, executed, |address| {
         let word = word_at(copy, base, address);
         if word.is_none() && space.find(address).is_some() {
             return read_code(pid, address);
@@ -102,7 +107,8 @@ pub fn walk_memory(
         copy.truncate(n);
     };
     read_at(base, &mut copy);
-    let mut walked = walk(process, modules, registers, |address| {
+    let executed = process.python.executed_by(&OfProcess(pid), ns_tid);
+    let mut walked = walk(process, modules, registers, executed, |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
                 return read_code(pid, address);
@@ -112,8 +118,6 @@ pub fn walk_memory(
             word_at(&copy, base, address)
         })
     });
-    let python = &process.python;
-    python.put_into(&mut walked.frames, &OfProcess(pid), ns_tid);
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     if text.is_ok_and(|text| !sleeps_at(&text, &registers)) {
         // What was read may be the stack of another moment: only where it slept is certain.

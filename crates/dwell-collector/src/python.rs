@@ -5,9 +5,8 @@ use crate::java::OfProcess;
 use crate::machine;
 use crate::modules::Modules;
 use crate::unwind_maps::UnwindMaps;
-use dwell_elf::step::Frame;
 use dwell_maps::{Kept, Memory};
-use dwell_python::{Code, EVALUATOR, Identity, NoPython, SYMBOLS, Source};
+use dwell_python::{Code, Group, Identity, NoPython, SYMBOLS, Source};
 use hashbrown::HashMap;
 use std::rc::Rc;
 
@@ -25,8 +24,8 @@ const MOST_BYTES: usize = 16 << 20;
 /// How long names stay after the end of a process, ns: until the last that was recorded of it has them.
 const KEPT_NS: u64 = 2_000_000_000;
 
-/// Symbols with their actual addresses and their sizes, bytes.
-type Symbols = HashMap<String, (u64, u64)>;
+/// Symbols with their actual addresses.
+type Symbols = HashMap<String, u64>;
 
 /// The Python of a process, as far as one is known.
 #[derive(Default)]
@@ -157,24 +156,10 @@ impl Python {
         }
     }
 
-    /// In place of each function of the interpreter among the frames of a thread that stands still, what it executes. The thread
-    /// is known by its number as its own process has it.
-    pub fn put_into(&self, frames: &mut Vec<Frame>, memory: &impl Memory, thread: u32) {
-        let Some(python) = &self.python else {
-            return;
-        };
-        let mut lists = python.executed_by(memory, thread).into_iter();
-        let told = std::mem::take(frames).into_iter().flat_map(|frame| {
-            let executes = python.executes_at(frame.pc - u64::from(frame.is_return_address));
-            let words = if executes { lists.next() } else { None };
-            let words = words.unwrap_or_default().into_iter().map(|word| Frame {
-                pc: word,
-                is_return_address: false,
-            });
-            let words: Vec<Frame> = words.collect();
-            if words.is_empty() { vec![frame] } else { words }
-        });
-        *frames = told.collect();
+    /// What a thread executes that stands still, innermost first. It is known by its number as its own process has it.
+    pub fn executed_by(&self, memory: &impl Memory, thread: u32) -> Vec<Group> {
+        let python = self.python.as_ref();
+        python.map_or_else(Vec::new, |python| python.executed_by(memory, thread))
     }
 
     /// What tells code from other code that was at its address.
@@ -237,9 +222,9 @@ fn symbols(modules: &Modules, space: &AddressSpace) -> Symbols {
         let stated = module.symbols(|name| SYMBOLS.contains(&name));
         let actual = stated
             .into_iter()
-            .map(|(name, (at, size))| (name, (at.wrapping_add(bias), size)));
+            .map(|(name, at)| (name, at.wrapping_add(bias)));
         let symbols: Symbols = actual.collect();
-        symbols.contains_key(EVALUATOR).then_some(symbols)
+        (symbols.len() == SYMBOLS.len()).then_some(symbols)
     });
     found.next().unwrap_or_default()
 }

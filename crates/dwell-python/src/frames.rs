@@ -1,7 +1,7 @@
 //! What threads execute, for those that stand still: the kernel side looks for itself.
 use crate::interpreter::Python;
 use crate::threads::threads;
-use dwell_abi::events::{NO_BYTECODE, OWNER_NOBODY, interpreted_word};
+use dwell_abi::events::{NO_BYTECODE, OWNER_NOBODY, interpreted, interpreted_word};
 use dwell_maps::Memory;
 use std::collections::HashSet;
 
@@ -10,86 +10,82 @@ const MOST: usize = 1536;
 /// Most frames of all threads.
 const MOST_OF_ALL: usize = 1 << 14;
 
-/// A frame of Python.
-struct Frame {
-    /// For [`interpreted_word`].
-    code: u64,
-    instruction: Option<u32>,
-    /// It is the outermost one that a C frame executes.
-    is_last: bool,
+/// What a function in C executes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// The actual address of what lies in that function's frame.
+    pub marker: u64,
+    /// A word ([`interpreted_word`]) for each frame of Python, innermost first.
+    pub words: Vec<u64>,
 }
 
 impl Python {
     /// Addresses of the code that threads execute now, each once.
     pub fn executed(&self, memory: &impl Memory) -> HashSet<u64> {
         let threads = threads(&self.layout, memory, self.runtime);
-        let frames = threads.flat_map(|state| self.frames(memory, state));
-        frames.map(|frame| frame.code).take(MOST_OF_ALL).collect()
+        let groups = threads.flat_map(|state| self.groups(memory, state));
+        let words = groups.flat_map(|group| group.words);
+        let codes = words.take(MOST_OF_ALL).filter_map(interpreted);
+        codes.map(|(code, _)| code).collect()
     }
 
-    /// The words for what a thread executes, innermost first, one list for each function in C that executes some. A thread is
-    /// known by its number as its own process has it.
-    pub fn executed_by(&self, memory: &impl Memory, thread: u32) -> Vec<Vec<u64>> {
+    /// What a thread executes, innermost first. It is known by its number as its own process has it.
+    pub fn executed_by(&self, memory: &impl Memory, thread: u32) -> Vec<Group> {
         let mut threads = threads(&self.layout, memory, self.runtime);
         let state = threads.find(|state| {
             let number = state.wrapping_add(self.layout.native_thread_id);
             memory.word(number) == Some(thread.into())
         });
-        let mut lists = Vec::new();
-        let mut list = Vec::new();
-        for frame in state
-            .into_iter()
-            .flat_map(|state| self.frames(memory, state))
-        {
-            list.push(interpreted_word(frame.code, frame.instruction));
-            if frame.is_last {
-                lists.push(std::mem::take(&mut list));
-            }
-        }
-        lists
+        state.map_or_else(Vec::new, |state| self.groups(memory, state))
     }
 
-    fn frames(&self, memory: &impl Memory, state: u64) -> Vec<Frame> {
+    fn groups(&self, memory: &impl Memory, state: u64) -> Vec<Group> {
         let layout = &self.layout;
         let word = |at: u64, offset: u64| memory.word(at.checked_add(offset)?);
-        let byte = |at: u64, offset: u64| memory.bytes::<1>(at.checked_add(offset)?);
-        // 3.11 has no frames between those that two C frames execute, but says which one is the last.
-        let is_nobodys = |frame: u64| {
-            let owner = byte(frame, layout.frame_owner).unwrap_or_default()[0];
-            layout.frame_entry.is_none() && u32::from(owner) >= OWNER_NOBODY
+        let byte = |at: u64, offset: u64| {
+            let byte = memory.bytes::<1>(at.checked_add(offset)?);
+            byte.map(|byte| u32::from(byte[0]))
         };
-        let mut frames: Vec<Frame> = Vec::new();
-        let innermost = word(state, layout.thread_frame);
+        let mut groups = Vec::new();
+        let mut words = Vec::new();
+        let mut group = word(state, layout.thread_frame);
         let mut next = match layout.group {
-            Some((frame, _)) => innermost.and_then(|group| word(group, frame)),
-            None => innermost,
+            Some((frame, _)) => group.and_then(|group| word(group, frame)),
+            None => group,
         };
         for _ in 0..MOST {
             let Some(at) = next.filter(|at| *at != 0) else {
                 break;
             };
             next = word(at, layout.frame_previous);
-            if is_nobodys(at) {
-                if let Some(last) = frames.last_mut() {
-                    last.is_last = true;
-                }
-                continue;
-            }
-            let (Some(code), Some(instruction)) = (
-                word(at, layout.frame_code),
-                word(at, layout.frame_instruction),
-            ) else {
-                break;
+            let owner = byte(at, layout.frame_owner);
+            let marker = match layout.frame_entry {
+                // Frames that are nobody's lie between groups.
+                None if owner.is_none_or(|owner| owner >= OWNER_NOBODY) => Some(at),
+                None => None,
+                Some(entry) => group.filter(|_| byte(at, entry).is_some_and(|entry| entry != 0)),
             };
-            let code = code & !7;
-            let units = instruction.wrapping_sub(code.wrapping_add(layout.bytecode)) >> 1;
-            let is_entry = layout.frame_entry.and_then(|entry| byte(at, entry));
-            frames.push(Frame {
-                code,
-                instruction: (units < NO_BYTECODE.into()).then_some(units as u32),
-                is_last: is_entry.is_some_and(|byte| byte != [0]),
-            });
+            if marker != Some(at) {
+                words.extend(self.word_of(memory, at));
+            }
+            if let Some(marker) = marker {
+                let words = std::mem::take(&mut words);
+                groups.push(Group { marker, words });
+                let previous = layout.group.map_or(0, |(_, previous)| previous);
+                group = word(marker, previous);
+            }
         }
-        frames
+        // Where the end was not reached no C frame is known.
+        groups.push(Group { marker: 0, words });
+        groups
+    }
+
+    fn word_of(&self, memory: &impl Memory, frame: u64) -> Option<u64> {
+        let layout = &self.layout;
+        let code = memory.word(frame.checked_add(layout.frame_code)?)? & !7;
+        let instruction = memory.word(frame.checked_add(layout.frame_instruction)?)?;
+        let units = instruction.wrapping_sub(code.wrapping_add(layout.bytecode)) >> 1;
+        let units = (units < NO_BYTECODE.into()).then_some(units as u32);
+        Some(interpreted_word(code, units))
     }
 }

@@ -1,10 +1,9 @@
 //! A running Python.
 use crate::layout::Layout;
 use crate::threads::{Slot, slot_of};
-use crate::{CODE_TYPE, EVALUATOR, RUNTIME, VERSION};
+use crate::{CODE_TYPE, RUNTIME, VERSION};
 use dwell_abi::events::Interpreter;
 use dwell_maps::Memory;
-use std::ops::Range;
 
 /// A running Python, as far as it is known.
 #[derive(Debug)]
@@ -12,7 +11,6 @@ pub struct Python {
     pub(crate) layout: Layout,
     pub(crate) code_type: u64,
     pub(crate) runtime: u64,
-    evaluator: Range<u64>,
     slot: Slot,
 }
 
@@ -26,16 +24,15 @@ pub enum NoPython {
 }
 
 impl Python {
-    /// Looks for it by the actual addresses and the sizes in bytes of its symbols ([`crate::SYMBOLS`]).
+    /// Looks for it by the actual addresses of its symbols ([`crate::SYMBOLS`]).
     pub fn read(
         memory: &impl Memory,
-        symbol: impl Fn(&str) -> Option<(u64, u64)>,
+        symbol: impl Fn(&str) -> Option<u64>,
     ) -> Result<Python, NoPython> {
         let needed = |name| symbol(name).ok_or(NoPython::Unknown);
-        let (evaluator, evaluator_bytes) = needed(EVALUATOR)?;
-        let (runtime, _) = needed(RUNTIME)?;
-        let (code_type, _) = needed(CODE_TYPE)?;
-        let (version, _) = needed(VERSION)?;
+        let runtime = needed(RUNTIME)?;
+        let code_type = needed(CODE_TYPE)?;
+        let version = needed(VERSION)?;
         let version = memory.word(version).ok_or(NoPython::NotYet)?;
         let version = (version >> 16) as u16;
         let layout = Layout::of(version, memory, runtime).ok_or(NoPython::Unknown)?;
@@ -44,14 +41,8 @@ impl Python {
             layout,
             code_type,
             runtime,
-            evaluator: evaluator..evaluator.saturating_add(evaluator_bytes),
             slot,
         })
-    }
-
-    /// Whether an actual address is of the function that executes bytecode.
-    pub fn executes_at(&self, address: u64) -> bool {
-        self.evaluator.contains(&address)
     }
 
     /// What the kernel side needs of it.
@@ -60,8 +51,6 @@ impl Python {
         // All are offsets in structs of less than 16 MiB.
         let (group_frame, group_previous) = layout.group.unwrap_or_default();
         Interpreter {
-            evaluator_start: self.evaluator.start,
-            evaluator_end: self.evaluator.end,
             slot_at: self.slot.at,
             slots_at: self.slot.slots_at,
             thread_frame_at: layout.thread_frame as u32,

@@ -14,12 +14,11 @@ mod lines;
 mod threads;
 
 pub use code::{Code, Identity, Source};
+pub use frames::Group;
 pub use interpreter::{NoPython, Python};
 
 /// The dynamic symbols that lead to all else.
-pub const SYMBOLS: [&str; 4] = [EVALUATOR, RUNTIME, VERSION, CODE_TYPE];
-/// The function that executes bytecode.
-pub const EVALUATOR: &str = "_PyEval_EvalFrameDefault";
+pub const SYMBOLS: [&str; 3] = [RUNTIME, VERSION, CODE_TYPE];
 const RUNTIME: &str = "_PyRuntime";
 const VERSION: &str = "Py_Version";
 const CODE_TYPE: &str = "PyCode_Type";

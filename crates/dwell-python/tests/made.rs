@@ -1,9 +1,8 @@
 //! A made Python, as 3.12 has it: what no real one shows.
 use dwell_maps::Memory;
-use dwell_python::{NoPython, Python, SYMBOLS};
+use dwell_python::{Group, NoPython, Python, SYMBOLS};
 use std::collections::HashMap;
 
-const EVALUATOR: u64 = 0x1000;
 const RUNTIME: u64 = 0x10_0000;
 const VERSION: u64 = 0x20_0000;
 const CODE_TYPE: u64 = 0x30_0000;
@@ -53,10 +52,10 @@ fn made() -> Made {
 }
 
 fn read(memory: &Made) -> Result<Python, NoPython> {
-    let addresses = [EVALUATOR, RUNTIME, VERSION, CODE_TYPE];
+    let addresses = [RUNTIME, VERSION, CODE_TYPE];
     Python::read(memory, |name| {
         let at = SYMBOLS.iter().position(|symbol| *symbol == name)?;
-        Some((addresses[at], 0x1000))
+        Some(addresses[at])
     })
 }
 
@@ -67,7 +66,11 @@ fn frames_and_the_slot_of_a_thread() {
     assert_eq!(python.for_kernel().slot_at, 0x328);
     assert_eq!(python.for_kernel().slots_at, 0);
     let word = dwell_abi::events::interpreted_word(CODE, Some(3));
-    assert_eq!(python.executed_by(&memory, 77), [[word]]);
+    let group = Group {
+        marker: NOBODYS,
+        words: vec![word],
+    };
+    assert_eq!(python.executed_by(&memory, 77), [group, Group::default()]);
     assert!(python.executed_by(&memory, 78).is_empty());
 }
 

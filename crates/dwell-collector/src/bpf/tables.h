@@ -55,16 +55,20 @@ struct {
 	__type(value, struct Interpreter);
 } interpreters SEC(".maps");
 
-/* What a walk knows of what a Python executes: see unwind.h. */
+/* What a Python executes, in groups: see unwind.h. A group is a word that says what lies in its C frame (0: not known) and, from
+ * bit GROUP_SHIFT on, how many frames it has, and as many words for these. */
+#define PYTHON_WORDS 2048
+#define GROUP_SHIFT 48
 struct python_walk {
 	u64 thread_pointer;
-	u64 number; /* of its Interpreter, from 1 on; 0: it executes nothing */
-	u64 executes; /* what the C frame executes has been told in part */
-	u64 start, end; /* of the function that executes bytecode */
-	u64 frame; /* the next one, 0: none */
-	u64 group; /* what tells the frames of a C frame, lies in it; 0: there are none of these */
-	u64 told; /* what lies in the C frame whose frames were told last; 0: nothing yet */
-	u64 is_last; /* the frame that was told is the outermost one of a C frame */
+	u64 frame; /* the next one to look at */
+	u64 group; /* what tells the frames of a C frame; 0: there are none of these */
+	u64 head; /* index of the first word of the last group */
+	u64 n; /* words */
+	u64 at; /* index of the next one to be told */
+	u64 left; /* frames of the group that are still to be told */
+	u64 marker; /* what lies in the C frame of the next group; 0: there is none */
+	u64 words[PYTHON_WORDS];
 };
 
 struct cell_chunk {

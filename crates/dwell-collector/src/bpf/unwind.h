@@ -12,6 +12,9 @@
 #define CELL_MASK ((1u << CHUNK_SHIFT) - 1)
 #define MAX_BP_DISTANCE (8u << 20) /* the largest stack: what is further is no frame pointer */
 #define GO_ON 255
+#ifndef LOOP /* calls a function up to so many times, until it returns 1 */
+#define LOOP(times, function, context) bpf_loop(times, function, context, 0)
+#endif
 #ifndef RETURN_ADDRESS /* reads the return address that lies at an address */
 #define RETURN_ADDRESS read_word
 #endif
@@ -564,100 +567,107 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 }
 
 /* CPython. A function in C executes bytecode. As long as Python code calls Python code it does not call itself: so a C frame
- * executes a group of Python's frames, which lead from one to the next. What lies in the C frame tells where its group ends: the
- * group's own struct (3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame. */
+ * executes a group of Python's frames, which lead from one to the next. Something lies in the C frame that tells where its group
+ * ends: the group's own struct (3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame.
+ *
+ * All that the thread executes is looked for first. The words are the lowest bits of addresses below 2^47. */
 
-/* Goes on at a frame, or, where that is nobody's, behind it. */
-static __always_inline void next_python(struct scratch *s, const struct Interpreter *p, u64 frame)
+static __always_inline void end_group(struct scratch *s, u64 marker)
 {
-	u8 owner = 0;
+	u64 n = s->python.n, frames = n - s->python.head - 1;
 
-	s->python.frame = frame;
-	if (!frame || p->entry_at)
-		return;
-	if (read_user(&owner, 1, frame + p->owner_at) || owner < OWNER_NOBODY)
-		return;
-	s->python.told = frame;
-	s->python.is_last = 1;
-	s->python.frame = 0;
-	read_user(&s->python.frame, 8, frame + p->previous_at);
+	s->python.words[s->python.head & (PYTHON_WORDS - 1)] = frames << GROUP_SHIFT | (marker & ((1ull << GROUP_SHIFT) - 1));
+	s->python.words[n & (PYTHON_WORDS - 1)] = 0;
+	s->python.head = n;
+	s->python.n = n + 1;
 }
 
-/* Finds what the thread executes, where it has a Python by this number. */
+struct python_context {
+	struct scratch *s;
+	const struct Interpreter *p;
+};
+
+/* bpf_loop callback: looks at one of Python's frames. */
+static long look_at_python(u32 i, struct python_context *c)
+{
+	struct scratch *s = c->s;
+	const struct Interpreter *p = c->p;
+	u64 frame, code = 0, place = 0, previous = 0;
+	u8 byte = 0;
+
+	(void)i;
+	if (!s || !p || !s->python.frame || s->python.n >= PYTHON_WORDS - 2)
+		return 1;
+	frame = s->python.frame;
+	if (read_user(&previous, 8, frame + p->previous_at) || read_user(&byte, 1, frame + p->owner_at))
+		return 1;
+	s->python.frame = previous;
+	if (!p->entry_at && byte >= OWNER_NOBODY) {
+		end_group(s, frame);
+		return 0;
+	}
+	if (read_user(&code, 8, frame + p->code_at) || read_user(&place, 8, frame + p->instruction_at))
+		return 1;
+	code &= ~7ull; /* there may be marks */
+	place = (place - code - p->bytecode_at) >> 1;
+	if (place > NO_BYTECODE)
+		place = NO_BYTECODE;
+	s->python.words[s->python.n & (PYTHON_WORDS - 1)] = 1ull << METHOD_BIT | place << BYTECODE_SHIFT |
+							    (code & ((1ull << BYTECODE_SHIFT) - 1));
+	s->python.n++;
+	if (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte) {
+		end_group(s, s->python.group);
+		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);
+	}
+	return 0;
+}
+
+/* The next group is to be told. */
+static __always_inline void next_group(struct scratch *s)
+{
+	u64 word = s->python.words[s->python.at & (PYTHON_WORDS - 1)];
+
+	s->python.at++;
+	s->python.left = word >> GROUP_SHIFT;
+	s->python.marker = word & ((1ull << GROUP_SHIFT) - 1);
+}
+
+/* Finds what the thread executes in a Python, which has this number. */
 __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number)
 {
-	const struct Interpreter *p = interpreter(number - 1);
+	struct python_context c = { .s = s, .p = interpreter(number - 1) };
+	const struct Interpreter *p = c.p;
 	u64 at;
 
 	if (!s || !p)
 		return 0;
-	s->python.executes = 0;
-	s->python.told = 0;
-	s->python.group = 0;
 	at = s->python.thread_pointer;
 	if (p->slots_at && read_user(&at, 8, at + p->slots_at))
 		return 0;
 	if (read_user(&at, 8, at + p->slot_at) || !at || read_user(&at, 8, at + p->thread_frame_at))
 		return 0;
-	if (p->group_previous_at) {
-		s->python.group = at;
-		if (read_user(&at, 8, at + p->group_frame_at))
-			return 0;
-	}
-	s->python.start = p->evaluator_start;
-	s->python.end = p->evaluator_end;
-	next_python(s, p, at);
-	if (s->python.frame)
-		s->python.number = number;
+	s->python.group = at;
+	if (p->group_previous_at && read_user(&at, 8, at + p->group_frame_at))
+		return 0;
+	s->python.frame = at;
+	s->python.head = 0;
+	s->python.words[0] = 0;
+	s->python.n = 1;
+	s->python.at = 0;
+	LOOP(PYTHON_WORDS, look_at_python, &c);
+	next_group(s);
 	return 0;
 }
 
-/* The word for the next of Python's frames. 0: there is none. */
-__attribute__((noinline)) u64 python_word(struct scratch *s, u32 index)
+/* The word for the next of Python's frames. */
+static __always_inline u64 python_word(struct scratch *s)
 {
-	const struct Interpreter *p = interpreter(index);
-	u64 frame, code, at, previous, place;
-	u8 is_entry = 0;
+	u64 word = s->python.words[s->python.at & (PYTHON_WORDS - 1)];
 
-	if (!s || !p || !s->python.frame)
-		return 0;
-	frame = s->python.frame;
-	s->python.frame = 0;
-	s->python.is_last = 0;
-	if (read_user(&code, 8, frame + p->code_at) || read_user(&at, 8, frame + p->instruction_at) ||
-	    read_user(&previous, 8, frame + p->previous_at))
-		return 0;
-	code &= ~7ull;
-	place = (at - code - p->bytecode_at) >> 1;
-	if (place > NO_BYTECODE)
-		place = NO_BYTECODE;
-	next_python(s, p, previous);
-	if (p->entry_at && !read_user(&is_entry, 1, frame + p->entry_at) && is_entry) {
-		s->python.is_last = 1;
-		s->python.told = s->python.group;
-		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);
-	}
-	return 1ull << METHOD_BIT | place << BYTECODE_SHIFT | (code & ((1ull << BYTECODE_SHIFT) - 1));
-}
-
-/* Tells the next of Python's frames in place of the C frame that executes it. True when more of them are to come. */
-static __always_inline bool tell_python(struct unwind *u, struct scratch *s)
-{
-	u64 pc = u->ip - u->returned, word;
-
-	/* Where its group was told already, as that of a frame further in, it has begun no group yet. */
-	if (!s->python.executes && (pc < s->python.start || pc >= s->python.end || s->python.told >= u->sp))
-		return false;
-	s->python.executes = 0;
-	word = python_word(s, s->python.number - 1);
-	if (!word)
-		return false;
-	s->pcs[(u->first + u->n - 1) & PCS_MASK] = word;
-	/* A group of a C frame further in belongs to code that was not known as the interpreter's: it is told here. */
-	if (s->python.is_last && s->python.told >= u->sp)
-		return false;
-	s->python.executes = 1;
-	return true;
+	s->python.at++;
+	if (!--s->python.left)
+		next_group(s);
+	return word;
 }
 
 /* bpf_loop callback: records one frame and leaves it. The index, not a counter of our own, numbers
@@ -665,17 +675,29 @@ static __always_inline bool tell_python(struct unwind *u, struct scratch *s)
 static long unwind_frame(u32 i, struct unwind *u)
 {
 	struct scratch *s = u->s;
+	u64 *pc;
 	u32 end;
 
 	if (!s || !u->maps)
 		return 1;
-	s->pcs[(u->first + i) & PCS_MASK] = u->ip | u->returned << RETURN_BIT;
+	pc = &s->pcs[(u->first + i) & PCS_MASK];
 	u->n = i + 1;
-	if (s->python.number && tell_python(u, s))
+	/* Of a group whose first frame was told, or whose C frame is behind us, being what others were told for. */
+	if (s->python.marker && s->python.marker < u->sp && s->python.left) {
+		*pc = python_word(s);
 		return 0;
+	}
+	*pc = u->ip | u->returned << RETURN_BIT;
 	end = step(u, s);
-	if (end == GO_ON)
-		return 0;
-	u->end = end;
-	return 1;
+	if (end != GO_ON) {
+		u->end = end;
+		return 1;
+	}
+	if (s->python.marker && s->python.marker < u->sp) {
+		if (s->python.left)
+			*pc = python_word(s);
+		else
+			next_group(s);
+	}
+	return 0;
 }

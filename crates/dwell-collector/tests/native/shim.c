@@ -74,6 +74,10 @@ static u64 *row_slot(u32 index)
 	return &rows[index];
 }
 
+#define LOOP(times, function, context)                      \
+	for (u32 loop_i = 0; loop_i < (times); loop_i++) \
+		if (function(loop_i, context))              \
+			break;
 #include "unwind.h"
 
 static struct scratch scratch;

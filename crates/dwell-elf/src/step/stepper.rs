@@ -10,6 +10,7 @@ use dwell_abi::unwind::{self, KIND_END, KIND_INTERPRETED, KIND_NONE, KIND_SP, St
 use gimli::{
     CfaRule, FrameDescriptionEntry, RegisterRule, UnwindContext, UnwindSection, UnwindTableRow,
 };
+use std::ops::Range;
 
 /// A file mapped into a process.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,11 @@ pub trait Compiled {
 
     /// The index of a bytecode by its address, of a method that is interpreted; none if it is not that method's.
     fn bytecode(&self, method: u64, address: u64) -> Option<u32>;
+
+    /// The words for what a frame executes that has this much of the stack, innermost first; none where it is no interpreter.
+    fn executed_by(&self, _stack: Range<u64>) -> &[u64] {
+        &[]
+    }
 }
 
 /// A process that compiles nothing.
@@ -130,7 +136,10 @@ impl<'a> Stepper<'a> {
             };
             by_fp = guessing;
             match step {
-                Ok(caller) => at = caller,
+                Ok(caller) => {
+                    self.put_executed(at.sp..caller.sp, frames);
+                    at = caller;
+                }
                 Err(end) => return end,
             }
         }
@@ -224,6 +233,18 @@ impl<'a> Stepper<'a> {
             };
         }
         step_row(row, &[], &core, read).map(Position::from_core)
+    }
+
+    /// Puts what the last frame executes, as far as it is an interpreter's, in its place.
+    fn put_executed(&self, stack: Range<u64>, frames: &mut Vec<Frame>) {
+        let words = self.compiled.executed_by(stack);
+        if !words.is_empty() {
+            frames.pop();
+            frames.extend(words.iter().map(|word| Frame {
+                pc: *word,
+                is_return_address: false,
+            }));
+        }
     }
 
     /// Whether the word there is the address of code.
