@@ -129,12 +129,14 @@ fn numbered_stems(tables: &Tables) -> FxHashSet<(u32, &str)> {
     several
 }
 
-/// `worker-12` is one of many: `worker-*`. The digits of `python3` belong to the name, unless the
+/// `worker-12` is one of many: `worker-*`. The digits of `python3` and of `python3.11` belong to the name, unless the
 /// process has a `python4` too.
 fn folded_name(process: u32, name: &str, stems: &FxHashSet<(u32, &str)>) -> String {
     let stem = stem(name);
     let numbered = stem.len() < name.len() && !stem.is_empty();
-    let separated = stem.ends_with(|c: char| !c.is_alphanumeric());
+    let before = stem.trim_end_matches('.');
+    let is_version = before.len() < stem.len() && before.ends_with(|c: char| c.is_ascii_digit());
+    let separated = stem.ends_with(|c: char| !c.is_alphanumeric()) && !is_version;
     if numbered && (separated || stems.contains(&(process, stem))) {
         format!("{stem}*")
     } else {
@@ -178,6 +180,8 @@ mod tests {
     #[test]
     fn a_number_that_belongs_to_the_name_stays() {
         assert_eq!(folded(&["python3", "python3"]), ["python3"]);
+        assert_eq!(folded(&["python3.11", "python3.11"]), ["python3.11"]);
+        assert_eq!(folded(&["java1.8", "java1.9"]), ["java1.*"]);
         assert_eq!(folded(&["1234"]), ["1234"]);
         assert_eq!(folded(&[""]), [""]);
     }

@@ -15,8 +15,10 @@ use std::rc::Rc;
 const TRIES: u32 = 1000;
 /// How often code that has a name is looked at again, ns.
 const EVERY_NS: u64 = 1_000_000_000;
-/// How often what threads execute gets its names, ns: the longest waits may be over when the process is.
+/// How often what threads execute gets its names, ns: the longest waits may be over when the process is. Where there is
+/// nothing new, half as often each time.
 const NAME_EVERY_NS: u64 = 50_000_000;
+const NAME_SELDOM_NS: u64 = 400_000_000;
 /// One part in so many of our time at most goes into that.
 const SHARE: u64 = 200;
 /// Most bytes of the names of a process: then they are forgotten, and read again.
@@ -43,8 +45,9 @@ pub struct Python {
     /// The generation when that was last asked.
     told: u32,
     checked_at: u64,
-    named_at: u64,
-    not_before: u64,
+    /// When what threads execute gets its names again, ns of CLOCK_BOOTTIME, and how long after the last time.
+    name_at: u64,
+    name_every: u64,
 }
 
 /// Code that has a name.
@@ -128,32 +131,35 @@ impl Python {
         Some(self.known.get(&code)?.source.at(instruction))
     }
 
-    fn know(&mut self, memory: &impl Memory, code: u64) {
-        let Some(python) = self.python.clone() else {
-            return;
-        };
-        let Some(identity) = python.identity(memory, code) else {
-            return;
-        };
-        match self.known.get(&code) {
-            Some(known) if known.identity == identity => return,
-            Some(_) => self.forget(code),
-            None => {}
-        }
-        if let Some(source) = python.source(memory, code) {
-            if self.known_bytes > MOST_BYTES {
-                self.known_bytes = 0;
-                self.known = HashMap::new();
+    /// Reads what code is called. True when that was not known.
+    fn know(&mut self, memory: &impl Memory, code: u64) -> bool {
+        let python = self.python.clone();
+        let read = python.and_then(|python| {
+            let identity = python.identity(memory, code)?;
+            let known = self.known.get(&code).map(|known| known.identity);
+            if known == Some(identity) {
+                return None;
             }
-            self.known_bytes += size_of::<Known>() + source.bytes();
-            let generation = self.generation;
-            let known = Known {
-                identity,
-                generation,
-                source,
-            };
-            self.known.insert(code, known);
+            if known.is_some() {
+                self.forget(code);
+            }
+            Some((identity, python.source(memory, code)?))
+        });
+        let Some((identity, source)) = read else {
+            return false;
+        };
+        if self.known_bytes > MOST_BYTES {
+            self.known_bytes = 0;
+            self.known = HashMap::new();
         }
+        self.known_bytes += size_of::<Known>() + source.bytes();
+        let known = Known {
+            identity,
+            generation: self.generation,
+            source,
+        };
+        self.known.insert(code, known);
+        true
     }
 
     /// What a thread executes that stands still, innermost first. It is known by its number as its own process has it.
@@ -172,20 +178,24 @@ impl Python {
     /// call.
     pub fn check(&mut self, pid: u32, now: u64) -> bool {
         if let Some(python) = self.python.clone()
-            && now >= self.named_at + NAME_EVERY_NS
-            && now >= self.not_before
+            && now >= self.name_at
         {
-            self.named_at = now;
             let memory = Kept::new(OfProcess(pid));
             if now >= self.checked_at + EVERY_NS {
                 self.checked_at = now;
                 self.forget_what_is_gone(&python, &memory);
             }
+            let mut is_new = false;
             for code in python.executed(&memory) {
-                self.know(&memory, code);
+                is_new |= self.know(&memory, code);
             }
+            self.name_every = match is_new {
+                true => NAME_EVERY_NS,
+                false => (2 * self.name_every).clamp(NAME_EVERY_NS, NAME_SELDOM_NS),
+            };
             let done = machine::boottime_ns();
-            self.not_before = done + SHARE * done.saturating_sub(now);
+            let took = done.saturating_sub(now);
+            self.name_at = done + self.name_every.max(SHARE * took);
         }
         std::mem::replace(&mut self.told, self.generation) != self.generation
     }
