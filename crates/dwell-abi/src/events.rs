@@ -32,7 +32,8 @@ c_consts! { emit_consts:
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
     /// Bit of a word among user pcs that says that it is no pc: an interpreter, HotSpot's or CPython's, executes a method there,
-    /// or code. The bits below hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address.
+    /// or code. The bits below hold the index of its bytecode, those from `BYTECODE_SHIFT` down its address. With `RETURN_BIT` it
+    /// is the [`identity`] of the code before.
     pub const METHOD_BIT: u32 = 62;
     /// First bit of the index of a bytecode, and of what tells compiled code from other code that is there at other times.
     pub const BYTECODE_SHIFT: u32 = 47;
@@ -507,8 +508,8 @@ c_struct! {
         pub entry_at: u32,
         /// In code, its instructions.
         pub bytecode_at: u32,
-        /// Zero.
-        pub pad: u32,
+        /// In code, the addresses that [`identity`] is made of.
+        pub names_at: u32,
     }
 }
 
@@ -527,7 +528,7 @@ impl Interpreter {
             self.owner_at,
             self.entry_at,
             self.bytecode_at,
-            0,
+            self.names_at,
         ];
         let mut bytes = [0; 48];
         let places = bytes.as_chunks_mut().0.iter_mut();
@@ -536,6 +537,20 @@ impl Interpreter {
         }
         bytes
     }
+}
+
+/// What tells code of Python from other code that is at its address at another time: by the addresses of its file's name, its
+/// name, its qualified name and its table of lines, which no two have together.
+pub fn identity(names: [u64; 4]) -> u32 {
+    /// As `tables.h` has it.
+    const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(HASH);
+    (names.into_iter().fold(0, mix) >> 32) as u32
+}
+
+/// The [`identity`] of the code that the word before tells of, if a word among user pcs is one.
+pub fn told_identity(word: u64) -> Option<u32> {
+    (word >> METHOD_BIT == 0b11).then_some(word as u32)
 }
 
 /// The method and the index of the bytecode, where that is known, that a word among user pcs tells of.

@@ -3,7 +3,7 @@ mod mapping;
 
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
-use crate::java::Java;
+use crate::java::{Java, OfProcess};
 use crate::machine;
 use crate::modules::Modules;
 use crate::python::{self, Python};
@@ -76,7 +76,9 @@ impl Process {
 
     /// What tells what is interpreted, by its address, from what was there at other times.
     pub fn generation(&self, interpreted: u64) -> u32 {
-        self.java.generation(interpreted) + self.python.generation(interpreted)
+        let memory = OfProcess(self.row.pid);
+        let python = self.python.identity(&memory, interpreted);
+        python.unwrap_or_else(|| self.java.generation(interpreted))
     }
 }
 
@@ -366,7 +368,8 @@ impl Processes {
                 process.python.check_ended(ended, now);
                 continue;
             }
-            if process.java.check(pid, now) | process.python.check(pid, now) {
+            process.python.check(pid, now);
+            if process.java.check(pid, now) {
                 process.space.code_has_changed();
             }
         }

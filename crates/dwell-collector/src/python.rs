@@ -5,16 +5,15 @@ use crate::java::OfProcess;
 use crate::machine;
 use crate::modules::Modules;
 use crate::unwind_maps::UnwindMaps;
+use dwell_abi::events::NO_BYTECODE;
 use dwell_maps::{Kept, Memory};
-use dwell_python::{Code, Group, Identity, NoPython, SYMBOLS, Source};
+use dwell_python::{Code, Group, NoPython, SYMBOLS, Source};
 use hashbrown::HashMap;
 use std::rc::Rc;
 
 /// How often an interpreter is looked for in vain: it begins some ms after its library is mapped, and that of a process that
 /// stands still may never do.
 const TRIES: u32 = 1000;
-/// How often code that has a name is looked at again, ns.
-const EVERY_NS: u64 = 1_000_000_000;
 /// How often what threads execute gets its names, ns: the longest waits may be over when the process is. Where there is
 /// nothing new, half as often each time.
 const NAME_EVERY_NS: u64 = 50_000_000;
@@ -38,23 +37,12 @@ pub struct Python {
     /// How often it is still looked for.
     tries: u32,
     symbols: Symbols,
-    known: HashMap<u64, Known>,
+    /// Code by its address and its identity, also what is gone.
+    known: HashMap<(u64, u32), Source>,
     known_bytes: usize,
-    /// How often some of the code that is known was gone.
-    generation: u32,
-    /// The generation when that was last asked.
-    told: u32,
-    checked_at: u64,
     /// When what threads execute gets its names again, ns of CLOCK_BOOTTIME, and how long after the last time.
     name_at: u64,
     name_every: u64,
-}
-
-/// Code that has a name.
-struct Known {
-    identity: Identity,
-    generation: u32,
-    source: Source,
 }
 
 impl Python {
@@ -91,6 +79,11 @@ impl Python {
         self.tries > 0
     }
 
+    /// Whether there is one.
+    pub fn is_known(&self) -> bool {
+        self.python.is_some()
+    }
+
     /// Looks for it, and tells the kernel side. Its number there if it is new.
     pub fn look(
         &mut self,
@@ -120,30 +113,36 @@ impl Python {
         Ok(index)
     }
 
-    /// The code at an actual address and one of its instructions. Of a process that is over, what was known.
+    /// The code with an identity that is at an actual address, or was when it was looked at, and one of its instructions.
     pub fn code(
         &mut self,
         memory: &impl Memory,
-        code: u64,
+        (code, identity): (u64, u32),
         instruction: Option<u32>,
     ) -> Option<Code> {
-        self.know(memory, code);
-        Some(self.known.get(&code)?.source.at(instruction))
+        if !self.known.contains_key(&(code, identity)) {
+            self.know(memory, code);
+        }
+        Some(self.known.get(&(code, identity))?.at(instruction))
     }
 
-    /// Reads what code is called. True when that was not known.
+    /// The code that a word of a script's stack tells of: the lowest bits of its identity are in its place.
+    pub fn code_by_place(&mut self, memory: &impl Memory, code: u64, place: u32) -> Option<Code> {
+        let identity = self.identity(memory, code)?;
+        (identity & NO_BYTECODE == place).then(|| self.code(memory, (code, identity), None))?
+    }
+
+    /// What tells the code at an actual address now from other code that was there.
+    pub fn identity(&self, memory: &impl Memory, code: u64) -> Option<u32> {
+        self.python.as_ref()?.identity(memory, code)
+    }
+
+    /// Reads what the code at an actual address is called. True when that was not known.
     fn know(&mut self, memory: &impl Memory, code: u64) -> bool {
-        let python = self.python.clone();
-        let read = python.and_then(|python| {
+        let read = self.python.as_ref().and_then(|python| {
             let identity = python.identity(memory, code)?;
-            let known = self.known.get(&code).map(|known| known.identity);
-            if known == Some(identity) {
-                return None;
-            }
-            if known.is_some() {
-                self.forget(code);
-            }
-            Some((identity, python.source(memory, code)?))
+            let is_new = !self.known.contains_key(&(code, identity));
+            is_new.then(|| Some((identity, python.source(memory, code)?)))?
         });
         let Some((identity, source)) = read else {
             return false;
@@ -152,13 +151,8 @@ impl Python {
             self.known_bytes = 0;
             self.known = HashMap::new();
         }
-        self.known_bytes += size_of::<Known>() + source.bytes();
-        let known = Known {
-            identity,
-            generation: self.generation,
-            source,
-        };
-        self.known.insert(code, known);
+        self.known_bytes += size_of::<Source>() + source.bytes();
+        self.known.insert((code, identity), source);
         true
     }
 
@@ -168,23 +162,12 @@ impl Python {
         python.map_or_else(Vec::new, |python| python.executed_by(memory, thread))
     }
 
-    /// What tells code from other code that was at its address.
-    pub fn generation(&self, code: u64) -> u32 {
-        let known = self.known.get(&code);
-        known.map_or(self.generation, |known| known.generation)
-    }
-
-    /// Names what threads execute, and forgets code that is not there any more. True when some was forgotten since the last
-    /// call.
-    pub fn check(&mut self, pid: u32, now: u64) -> bool {
+    /// Names what threads execute.
+    pub fn check(&mut self, pid: u32, now: u64) {
         if let Some(python) = self.python.clone()
             && now >= self.name_at
         {
             let memory = Kept::new(OfProcess(pid));
-            if now >= self.checked_at + EVERY_NS {
-                self.checked_at = now;
-                self.forget_what_is_gone(&python, &memory);
-            }
             let mut is_new = false;
             for code in python.executed(&memory) {
                 is_new |= self.know(&memory, code);
@@ -197,7 +180,6 @@ impl Python {
             let took = done.saturating_sub(now);
             self.name_at = done + self.name_every.max(SHARE * took);
         }
-        std::mem::replace(&mut self.told, self.generation) != self.generation
     }
 
     /// The process ended at a time: forgets all names some time after it.
@@ -205,21 +187,6 @@ impl Python {
         if now >= ended_ns + KEPT_NS && !self.known.is_empty() {
             self.known = HashMap::new();
         }
-    }
-
-    fn forget_what_is_gone(&mut self, python: &dwell_python::Python, memory: &impl Memory) {
-        let is_other = |(code, known): (&u64, &Known)| {
-            let now = python.identity(memory, *code);
-            now.is_some_and(|now| now != known.identity)
-                .then_some(*code)
-        };
-        let gone: Vec<u64> = self.known.iter().filter_map(is_other).collect();
-        gone.into_iter().for_each(|code| self.forget(code));
-    }
-
-    fn forget(&mut self, code: u64) {
-        self.generation += 1;
-        self.known.remove(&code);
     }
 }
 

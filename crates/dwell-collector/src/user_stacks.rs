@@ -10,7 +10,7 @@ use crate::preload;
 use crate::processes::{self, Processes};
 use crate::programs::{Embedded, map, program, quiet_libbpf};
 use crate::unwind_maps::UnwindMaps;
-use dwell_abi::events::{compiled, interpreted};
+use dwell_abi::events::{NO_BYTECODE, compiled, interpreted};
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
 use std::os::fd::{AsRawFd, RawFd};
@@ -166,7 +166,9 @@ impl UserStacks {
         let id = self.processes.id_of(pid)?;
         let memory = OfProcess(pid);
         let python = self.processes.python(id);
-        let python = interpreted(word).and_then(|(code, at)| python.code(&memory, code, at));
+        let python = interpreted(word).and_then(|(code, place)| {
+            python.code_by_place(&memory, code, place.unwrap_or(NO_BYTECODE))
+        });
         if let Some(code) = python {
             return Some(("python", code.function, 0));
         }

@@ -1,6 +1,7 @@
 //! What code is called.
 use crate::interpreter::Python;
 use crate::lines::line_of;
+use dwell_abi::events::identity;
 use dwell_maps::Memory;
 
 /// A place in Python code.
@@ -18,10 +19,6 @@ pub struct Code {
 const LONGEST: u64 = 4096;
 /// Most bytes of a table of lines that are read: of larger code the lines are not known.
 const LARGEST: u64 = 1 << 16;
-
-/// What tells code from other code that is at its address at another time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity([u64; 4]);
 
 /// Code with all that names its places: it stays when the code goes.
 #[derive(Clone, Debug)]
@@ -65,17 +62,17 @@ impl Python {
         })
     }
 
-    /// What tells the code at an actual address; none when no code is there.
-    pub fn identity(&self, memory: &impl Memory, code: u64) -> Option<Identity> {
+    /// The [`identity`] of the code at an actual address; none when no code is there.
+    pub fn identity(&self, memory: &impl Memory, code: u64) -> Option<u32> {
         let layout = &self.layout;
-        let word = |offset: u64| memory.word(code.checked_add(offset)?);
-        (word(layout.object_type)? == self.code_type).then_some(())?;
-        Some(Identity([
-            word(layout.qualified_name)?,
-            word(layout.file_name)?,
-            word(layout.line_table)?,
-            u64::from(memory.int(code.checked_add(layout.first_line)?)? as u32),
-        ]))
+        let kind = memory.word(code.checked_add(layout.object_type)?)?;
+        (kind == self.code_type).then_some(())?;
+        let names: [u8; 32] = memory.bytes(code.checked_add(layout.file_name)?)?;
+        let mut words = [0; 4];
+        let pieces = names.as_chunks().0.iter();
+        let places = words.iter_mut().zip(pieces);
+        places.for_each(|(word, piece)| *word = u64::from_le_bytes(*piece));
+        Some(identity(words))
     }
 
     fn bytes(&self, memory: &impl Memory, object: u64) -> Option<Vec<u8>> {

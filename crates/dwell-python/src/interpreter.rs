@@ -36,6 +36,12 @@ impl Python {
         let version = memory.word(version).ok_or(NoPython::NotYet)?;
         let version = (version >> 16) as u16;
         let layout = Layout::of(version, memory, runtime).ok_or(NoPython::Unknown)?;
+        // All that tells code from other code is read at once.
+        let (names, qualified, lines) =
+            (layout.file_name, layout.qualified_name, layout.line_table);
+        if (qualified, lines) != (names + 16, names + 24) {
+            return Err(NoPython::Unknown);
+        }
         let slot = slot_of(&layout, memory, runtime).ok_or(NoPython::NotYet)?;
         Ok(Python {
             layout,
@@ -62,7 +68,7 @@ impl Python {
             owner_at: layout.frame_owner as u32,
             entry_at: layout.frame_entry.unwrap_or(0) as u32,
             bytecode_at: layout.bytecode as u32,
-            pad: 0,
+            names_at: layout.file_name as u32,
         }
     }
 }

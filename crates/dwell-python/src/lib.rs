@@ -13,7 +13,7 @@ mod layout;
 mod lines;
 mod threads;
 
-pub use code::{Code, Identity, Source};
+pub use code::{Code, Source};
 pub use frames::Group;
 pub use interpreter::{NoPython, Python};
 

@@ -56,8 +56,8 @@ struct {
 } interpreters SEC(".maps");
 
 /* What a Python executes, in groups: see unwind.h. A group is a word that says what lies in its C frame (0: not known) and, from
- * bit GROUP_SHIFT on, how many frames it has, and as many words for these. */
-#define PYTHON_WORDS 2048
+ * bit GROUP_SHIFT on, how many words there are for its frames, and these. */
+#define PYTHON_WORDS 4096
 #define GROUP_SHIFT 48
 struct python_walk {
 	u64 thread_pointer;
@@ -66,7 +66,7 @@ struct python_walk {
 	u64 head; /* index of the first word of the last group */
 	u64 n; /* words */
 	u64 at; /* index of the next one to be told */
-	u64 left; /* frames of the group that are still to be told */
+	u64 left; /* words of the group that are still to be told */
 	u64 marker; /* what lies in the C frame of the next group; 0: there is none */
 	u64 words[PYTHON_WORDS];
 };

@@ -570,16 +570,23 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
  * executes a group of Python's frames, which lead from one to the next. Something lies in the C frame that tells where its group
  * ends: the group's own struct (3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame.
  *
- * All that the thread executes is looked for first. The words are the lowest bits of addresses below 2^47. */
+ * All that the thread executes is looked for first. Code goes and other code comes to where it was, soon where modules are
+ * imported: its identity is a word of its own, or, where places in code do not matter, stands for the place. */
 
 static __always_inline void end_group(struct scratch *s, u64 marker)
 {
-	u64 n = s->python.n, frames = n - s->python.head - 1;
+	u64 n = s->python.n, words = n - s->python.head - 1;
 
-	s->python.words[s->python.head & (PYTHON_WORDS - 1)] = frames << GROUP_SHIFT | (marker & ((1ull << GROUP_SHIFT) - 1));
+	s->python.words[s->python.head & (PYTHON_WORDS - 1)] = words << GROUP_SHIFT | (marker & ((1ull << GROUP_SHIFT) - 1));
 	s->python.words[n & (PYTHON_WORDS - 1)] = 0;
 	s->python.head = n;
 	s->python.n = n + 1;
+}
+
+static __always_inline void tell_python(struct scratch *s, u64 word)
+{
+	s->python.words[s->python.n & (PYTHON_WORDS - 1)] = word;
+	s->python.n++;
 }
 
 struct python_context {
@@ -592,11 +599,11 @@ static long look_at_python(u32 i, struct python_context *c)
 {
 	struct scratch *s = c->s;
 	const struct Interpreter *p = c->p;
-	u64 frame, code = 0, place = 0, previous = 0;
+	u64 frame, code = 0, place = 0, previous = 0, identity = 0, names[4] = {};
 	u8 byte = 0;
 
 	(void)i;
-	if (!s || !p || !s->python.frame || s->python.n >= PYTHON_WORDS - 2)
+	if (!s || !p || !s->python.frame || s->python.n >= PYTHON_WORDS - 3)
 		return 1;
 	frame = s->python.frame;
 	if (read_user(&previous, 8, frame + p->previous_at) || read_user(&byte, 1, frame + p->owner_at))
@@ -609,12 +616,22 @@ static long look_at_python(u32 i, struct python_context *c)
 	if (read_user(&code, 8, frame + p->code_at) || read_user(&place, 8, frame + p->instruction_at))
 		return 1;
 	code &= ~7ull; /* there may be marks */
+	read_user(names, sizeof(names), code + p->names_at);
+#pragma unroll
+	for (u32 j = 0; j < 4; j++)
+		identity = (identity ^ names[j]) * HASH;
+	identity >>= 32;
+#ifdef IDENTITY_FOR_PLACE
+	place = identity & NO_BYTECODE;
+#else
 	place = (place - code - p->bytecode_at) >> 1;
 	if (place > NO_BYTECODE)
 		place = NO_BYTECODE;
-	s->python.words[s->python.n & (PYTHON_WORDS - 1)] = 1ull << METHOD_BIT | place << BYTECODE_SHIFT |
-							    (code & ((1ull << BYTECODE_SHIFT) - 1));
-	s->python.n++;
+#endif
+	tell_python(s, 1ull << METHOD_BIT | place << BYTECODE_SHIFT | (code & ((1ull << BYTECODE_SHIFT) - 1)));
+#ifndef IDENTITY_FOR_PLACE
+	tell_python(s, 1ull << RETURN_BIT | 1ull << METHOD_BIT | identity);
+#endif
 	if (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte) {
 		end_group(s, s->python.group);
 		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);

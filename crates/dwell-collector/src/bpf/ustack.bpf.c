@@ -17,6 +17,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define PCS_MASK 2047u
+#define IDENTITY_FOR_PLACE /* scripts print functions, not lines */
 struct scratch {
 	u64 window[WINDOW_BYTES / 8]; /* a part of the stack */
 	u64 window_at; /* its address; 1: none */

@@ -28,7 +28,9 @@ impl CodeNames {
         let mut memories = HashMap::new();
         for (frame, place) in (self.seen as u32..).zip(&places[self.seen..]) {
             let Place::Jit {
-                process, address, ..
+                process,
+                address,
+                generation,
             } = *place
             else {
                 continue;
@@ -39,7 +41,8 @@ impl CodeNames {
                 .entry(process)
                 // Its number may be another's by now.
                 .or_insert_with(|| Kept::new(OfProcess(if is_over { NOBODY } else { pid })));
-            let rows = match python_row(processes.python(process), memory, frame, address) {
+            let python = processes.python(process);
+            let rows = match python_row(python, memory, frame, (address, generation)) {
                 Some(row) => vec![row],
                 None => java_rows(processes.java(process), memory, frame, address),
             };
@@ -61,23 +64,33 @@ impl CodeNames {
     }
 }
 
+/// What code of Python is called that was gone before it got its name, as of modules that are imported.
+const GONE: &str = "[Python]";
+
 /// The row of a frame that a Python executes.
 fn python_row(
     python: &mut Python,
     memory: &impl Memory,
     frame: u32,
-    word: u64,
+    (word, identity): (u64, u32),
 ) -> Option<SymbolRow> {
     let (code, instruction) = interpreted(word)?;
-    let code = python.code(memory, code, instruction)?;
-    Some(SymbolRow {
+    let row = SymbolRow {
         frame,
-        depth: 0,
-        function: code.function,
-        file: Some(code.file),
-        line: code.line,
-        inlined: false,
-    })
+        ..SymbolRow::default()
+    };
+    match python.code(memory, (code, identity), instruction) {
+        Some(code) => Some(SymbolRow {
+            function: code.function,
+            file: Some(code.file),
+            line: code.line,
+            ..row
+        }),
+        None => python.is_known().then(|| SymbolRow {
+            function: GONE.into(),
+            ..row
+        }),
+    }
 }
 
 /// The rows of a frame of a JVM: of all methods that a compiler put there.

@@ -81,8 +81,19 @@ impl State {
         };
         parts.user(key, trail.user_bytes(), || {
             let address = |pc: u64| (pc & !(1 << RETURN_BIT)) - (pc >> RETURN_BIT);
-            let pcs = trail.user().map(address);
-            let mut frames: Vec<u32> = pcs.map(|a| interner.frame(places.of(a))).collect();
+            let mut words = trail.user().peekable();
+            let mut frames = Vec::new();
+            while let Some(word) = words.next() {
+                let identity = words.peek().copied().and_then(told_identity);
+                let place = match identity {
+                    Some(identity) => places.of_code(word, identity),
+                    None => places.of(address(word)),
+                };
+                frames.push(interner.frame(place));
+                if identity.is_some() {
+                    words.next();
+                }
+            }
             frames.reverse();
             UserPart {
                 frames,
@@ -100,7 +111,8 @@ impl State {
             self.own_code.left(process, &of.space, &regs.regs, word)
         };
         let walked = outside::walk_copy(of, &self.modules, regs.regs, copy, own);
-        let more = walked.frames.len().cmp(&trail.user().count());
+        let known = trail.user().filter(|word| told_identity(*word).is_none());
+        let more = walked.frames.len().cmp(&known.count());
         // Where a stack goes on in other memory the copy ends, which is not the reason.
         let is_as_good = more.is_gt() || (more.is_eq() && walked.end != StackEnd::ShortCopy);
         let is_better = walked.end == StackEnd::Complete || (end != StackEnd::NoUser && is_as_good);
@@ -185,6 +197,15 @@ struct Places<'a> {
 }
 
 impl Places<'_> {
+    /// Where code of Python is that a word tells of, and what tells it from other code there.
+    fn of_code(&self, word: u64, identity: u32) -> Place {
+        Place::Jit {
+            process: self.process,
+            address: word,
+            generation: identity,
+        }
+    }
+
     /// Where an actual address lies.
     fn of(&self, address: u64) -> Place {
         let process = self.process;
