@@ -510,12 +510,16 @@ c_struct! {
         pub bytecode_at: u32,
         /// In code, the addresses that [`identity`] is made of.
         pub names_at: u32,
+        /// In a string, its hash.
+        pub hash_at: u32,
+        /// Zero.
+        pub pad: u32,
     }
 }
 
 impl Interpreter {
     /// As the kernel side has it.
-    pub fn to_bytes(&self) -> [u8; 48] {
+    pub fn to_bytes(&self) -> [u8; 56] {
         let offsets = [
             self.slot_at,
             self.slots_at,
@@ -529,8 +533,10 @@ impl Interpreter {
             self.entry_at,
             self.bytecode_at,
             self.names_at,
+            self.hash_at,
+            0,
         ];
-        let mut bytes = [0; 48];
+        let mut bytes = [0; 56];
         let places = bytes.as_chunks_mut().0.iter_mut();
         for (place, offset) in places.zip(offsets) {
             *place = offset.to_le_bytes();
@@ -540,12 +546,13 @@ impl Interpreter {
 }
 
 /// What tells code of Python from other code that is at its address at another time: by the addresses of its file's name, its
-/// name, its qualified name and its table of lines, which no two have together.
-pub fn identity(names: [u64; 4]) -> u32 {
+/// name, its qualified name and its table of lines, and by the hashes of the first and the third, as the interpreter has them:
+/// other strings may have come to where those were.
+pub fn identity(names: [u64; 4], hashes: [u64; 2]) -> u32 {
     /// As `tables.h` has it.
     const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(HASH);
-    (names.into_iter().fold(0, mix) >> 32) as u32
+    (names.into_iter().chain(hashes).fold(0, mix) >> 32) as u32
 }
 
 /// The [`identity`] of the code that the word before tells of, if a word among user pcs is one.

@@ -67,12 +67,13 @@ impl Python {
         let layout = &self.layout;
         let kind = memory.word(code.checked_add(layout.object_type)?)?;
         (kind == self.code_type).then_some(())?;
-        let names: [u8; 32] = memory.bytes(code.checked_add(layout.file_name)?)?;
-        let mut words = [0; 4];
-        let pieces = names.as_chunks().0.iter();
-        let places = words.iter_mut().zip(pieces);
-        places.for_each(|(word, piece)| *word = u64::from_le_bytes(*piece));
-        Some(identity(words))
+        let mut names = [0; 4];
+        for (name, at) in names.iter_mut().zip((layout.file_name..).step_by(8)) {
+            *name = memory.word(code.checked_add(at)?)?;
+        }
+        let hash = |text: u64| memory.word(text.checked_add(layout.text_hash)?);
+        let [file, _, function, _] = names;
+        Some(identity(names, [hash(file)?, hash(function)?]))
     }
 
     fn bytes(&self, memory: &impl Memory, object: u64) -> Option<Vec<u8>> {

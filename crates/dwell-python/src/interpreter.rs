@@ -69,6 +69,8 @@ impl Python {
             entry_at: layout.frame_entry.unwrap_or(0) as u32,
             bytecode_at: layout.bytecode as u32,
             names_at: layout.file_name as u32,
+            hash_at: layout.text_hash as u32,
+            pad: 0,
         }
     }
 }

@@ -36,6 +36,7 @@ pub struct Layout {
     pub bytes_size: u64,
     pub bytes_data: u64,
     pub text_length: u64,
+    pub text_hash: u64,
     pub text_state: u64,
     pub ascii_text: u64,
     /// Text that is not ASCII begins further on.
@@ -66,6 +67,7 @@ const SINCE_3_11: Layout = Layout {
     bytes_size: 16,
     bytes_data: 32,
     text_length: 16,
+    text_hash: 24,
     text_state: 32,
     ascii_text: 48,
     other_text: 72,
@@ -181,6 +183,8 @@ impl<'s> Structs<'s> {
             bytes_data: self.field(at.bytes, 2)?,
             text_state: self.field(at.text, 1)?,
             text_length: self.field(at.text, 2)?,
+            // Behind the length in all versions, though not stated.
+            text_hash: self.field(at.text, 2)? + 8,
             // Its size, where the text begins, or the length and the address of what it is in UTF-8.
             ascii_text: self.field(at.text, 3)?,
             other_text: self.field(at.text, 3)? + 16,

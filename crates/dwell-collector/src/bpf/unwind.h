@@ -599,7 +599,7 @@ static long look_at_python(u32 i, struct python_context *c)
 {
 	struct scratch *s = c->s;
 	const struct Interpreter *p = c->p;
-	u64 frame, code = 0, place = 0, previous = 0, identity = 0, names[4] = {};
+	u64 frame, code = 0, place = 0, previous = 0, identity = 0, names[6] = {};
 	u8 byte = 0;
 
 	(void)i;
@@ -616,9 +616,11 @@ static long look_at_python(u32 i, struct python_context *c)
 	if (read_user(&code, 8, frame + p->code_at) || read_user(&place, 8, frame + p->instruction_at))
 		return 1;
 	code &= ~7ull; /* there may be marks */
-	read_user(names, sizeof(names), code + p->names_at);
+	read_user(names, 32, code + p->names_at);
+	read_user(&names[4], 8, names[0] + p->hash_at);
+	read_user(&names[5], 8, names[2] + p->hash_at);
 #pragma unroll
-	for (u32 j = 0; j < 4; j++)
+	for (u32 j = 0; j < 6; j++)
 		identity = (identity ^ names[j]) * HASH;
 	identity >>= 32;
 #ifdef IDENTITY_FOR_PLACE
