@@ -134,6 +134,14 @@ fn same_function(dwell: &str, eu_stack: &str) -> bool {
     a == b || eu_stack.starts_with("_R") || eu_stack.starts_with("_Z")
 }
 
+/// CPython's function that executes bytecode.
+const EVALUATOR: &str = "_PyEval_EvalFrameDefault";
+
+/// Whether a frame is one of Python.
+fn is_python(index: &Index<'_>, frame: u32) -> bool {
+    index.frame(frame).kind == "jit" && !index.symbols(frame).is_empty()
+}
+
 /// Compares all threads of a process with a snapshot by eu-stack.
 fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<Truth>>) -> Tally {
     let tables = &recorded.tables;
@@ -159,15 +167,23 @@ fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<T
         let mut best: Option<(usize, Vec<u32>)> = None;
         for stack in taken {
             let frames: Vec<u32> = index.stack(stack).frames.iter().rev().copied().collect();
-            let user: Vec<u32> = frames
+            let mut user: Vec<u32> = frames
                 .into_iter()
                 .filter(|&f| index.frame(f).kind != "kernel")
                 .collect();
-            let place = |&f: &u32| {
+            // Python's frames stand for the function that executes them, which is where eu-stack has it.
+            user.dedup_by(|next, last| is_python(&index, *next) && is_python(&index, *last));
+            let place = |(at, &f): (usize, &u32)| {
                 let row = index.frame(f);
-                (row.module.clone(), row.address)
+                let executes = truth.get(at).and_then(|truth| truth.name.as_deref());
+                match stated.get(at) {
+                    Some(place) if is_python(&index, f) && executes == Some(EVALUATOR) => {
+                        place.clone()
+                    }
+                    _ => (row.module.clone(), row.address),
+                }
             };
-            let mine: Vec<(String, u64)> = user.iter().map(place).collect();
+            let mine: Vec<(String, u64)> = user.iter().enumerate().map(place).collect();
             if mine.first() != stated.first() {
                 continue;
             }
@@ -191,6 +207,9 @@ fn compare(what: &str, recorded: &Recorded, pid: u32, truth: &HashMap<u32, Vec<T
             continue;
         }
         for (frame, truth) in user.iter().zip(truth) {
+            if is_python(&index, *frame) {
+                continue;
+            }
             let (Some(name), [.., symbol]) = (&truth.name, index.symbols(*frame)) else {
                 continue;
             };
