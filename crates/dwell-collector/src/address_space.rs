@@ -4,6 +4,7 @@ use crate::perf::MapEvent;
 use dwell_abi::events::{
     MAX_MAPPINGS, Mapping, TABLE_CODE_HEAP, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY,
 };
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -129,6 +130,25 @@ impl AddressSpace {
     /// All mappings with their starts.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &Mapped)> {
         self.mapped.iter().map(|(&s, m)| (s, m))
+    }
+
+    /// Actual addresses of what the dynamic symbols with wanted names define, of the first file with such a path that defines
+    /// some.
+    pub fn symbols(
+        &self,
+        modules: &Modules,
+        is_file: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> HashMap<String, u64> {
+        let mapped = self.iter().filter(|(_, mapped)| is_file(&mapped.path));
+        let mut defined = mapped.filter_map(|(start, mapped)| {
+            let module = modules.get(mapped.module?);
+            let bias = bias(start, mapped, module)?;
+            let stated = module.symbols(&is_wanted).into_iter();
+            let actual = stated.map(|(name, at)| (name, at.wrapping_add(bias)));
+            Some(actual.collect::<HashMap<_, _>>()).filter(|symbols| !symbols.is_empty())
+        });
+        defined.next().unwrap_or_default()
     }
 
     /// Forgets what was mapped before an exec. The new program's mappings are older than the

@@ -1,17 +1,14 @@
 //! Java: frames and names of code that a process' HotSpot JVM compiled.
-use crate::address_space::{AddressSpace, bias};
+use crate::address_space::AddressSpace;
 use crate::error::CollectError;
 use crate::java_methods::KnownMethods;
 use crate::modules::Modules;
-use crate::processes::{Process, read_memory_into};
-use crate::unwind_maps::UnwindMaps;
+use crate::processes::OfProcess;
+use crate::unwind_maps::{Number, UnwindMaps};
 use dwell_abi::events::{COMPILED_MASK, CodeHeap, compiled, interpreted};
 use dwell_abi::unwind::Row;
-use dwell_elf::step::Compiled;
 use dwell_hotspot::{BlobKind, Jvm, Method, NoJvm};
 use dwell_maps::Memory;
-use dwell_python::Group;
-use hashbrown::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -19,22 +16,13 @@ use std::rc::Rc;
 /// process that stands still may never come.
 const TRIES: u32 = 1000;
 
-/// Another process' memory.
-pub struct OfProcess(pub u32);
-
-impl Memory for OfProcess {
-    fn read(&self, address: u64, into: &mut [u8]) -> bool {
-        read_memory_into(self.0, address, into) == into.len()
-    }
-}
-
 /// A code heap that the kernel side knows.
 #[derive(Clone)]
 struct Heap {
     range: Range<u64>,
     row: CodeHeap,
     /// Its number there; children have it, too.
-    index: Rc<u32>,
+    number: Rc<Number>,
 }
 
 /// The JVM of a process, as far as one is known.
@@ -55,14 +43,6 @@ impl Java {
             heaps: self.heaps.clone(),
             ..Java::default()
         }
-    }
-
-    /// The numbers of its heaps for the kernel side that nobody else has: the process is over, or another program.
-    pub fn end(&mut self) -> Vec<u32> {
-        let heaps = std::mem::take(self).heaps.into_iter();
-        heaps
-            .filter_map(|heap| Rc::into_inner(heap.index))
-            .collect()
     }
 
     /// The library was mapped, or code that may be of a heap that is not known.
@@ -93,7 +73,9 @@ impl Java {
         self.tries -= 1;
         let memory = OfProcess(pid);
         if self.jvm.is_none() {
-            let variables = variables(modules, space);
+            // Those that lead to its tables.
+            let is_wanted = |name: &str| name.starts_with(dwell_hotspot::SYMBOLS);
+            let variables = space.symbols(modules, is_library, is_wanted);
             let jvm = Jvm::read(&memory, |name| variables.get(name).copied());
             if variables.is_empty() || jvm.as_ref().is_err_and(|why| *why == NoJvm::Unknown) {
                 // Another kind of JVM.
@@ -112,16 +94,16 @@ impl Java {
             match known {
                 Some(heap) if heap.row == row => {}
                 Some(heap) => {
-                    maps.set_code_heap(*heap.index, &row)?;
+                    maps.code_heaps.set(&heap.number, &row.to_bytes())?;
                     heap.row = row;
                     is_new = true;
                 }
                 None => {
-                    let Some(index) = maps.add_code_heap(&row)? else {
+                    let Some(number) = maps.code_heaps.add(&row.to_bytes())? else {
                         continue;
                     };
-                    let index = Rc::new(index);
-                    self.heaps.push(Heap { range, row, index });
+                    let number = Rc::new(number);
+                    self.heaps.push(Heap { range, row, number });
                     is_new = true;
                 }
             }
@@ -136,7 +118,18 @@ impl Java {
     pub fn heaps(&self) -> impl Iterator<Item = (Range<u64>, u32)> {
         self.heaps
             .iter()
-            .map(|heap| (heap.range.clone(), *heap.index))
+            .map(|heap| (heap.range.clone(), heap.number.get()))
+    }
+
+    /// The row of compiled code at an actual address, that of a call if a frame `returned` to behind it.
+    pub fn row(&self, memory: &impl Memory, pc: u64, returned: bool) -> Option<Row> {
+        let heap = self.heap_of(pc)?;
+        Some(dwell_hotspot::code_row(memory, &heap.row, pc, returned))
+    }
+
+    /// The index of a bytecode by its address, of a method that is interpreted; none if it is not that method's.
+    pub fn bytecode(&self, memory: &impl Memory, method: u64, address: u64) -> Option<u32> {
+        self.jvm.as_ref()?.bytecode(memory, method, address)
     }
 
     fn heap_of(&self, address: u64) -> Option<&Heap> {
@@ -194,47 +187,6 @@ impl Java {
         let jvm = self.jvm.clone();
         jvm.is_some_and(|jvm| self.known.check(&jvm, &OfProcess(pid), now))
     }
-}
-
-/// Code that a process compiled, and what a thread of it executes, for walks of its stacks here.
-pub struct CompiledBy<'p> {
-    pub process: &'p Process,
-    pub executed: Vec<Group>,
-}
-
-impl Compiled for CompiledBy<'_> {
-    fn row(&self, pc: u64, returned: bool) -> Option<Row> {
-        let heap = self.process.java.heap_of(pc)?;
-        let memory = OfProcess(self.process.row.pid);
-        Some(dwell_hotspot::code_row(&memory, &heap.row, pc, returned))
-    }
-
-    fn bytecode(&self, method: u64, address: u64) -> Option<u32> {
-        let jvm = self.process.java.jvm.as_ref()?;
-        jvm.bytecode(&OfProcess(self.process.row.pid), method, address)
-    }
-
-    fn executed_by(&self, stack: Range<u64>) -> &[u64] {
-        let mut groups = self.executed.iter();
-        let group = groups.find(|group| stack.contains(&group.marker));
-        group.map_or(&[], |group| &group.words)
-    }
-}
-
-/// Actual addresses of the variables of the process' `libjvm.so` that lead to its tables.
-fn variables(modules: &Modules, space: &AddressSpace) -> HashMap<String, u64> {
-    let found = || {
-        let mut libraries = space.iter().filter(|(_, m)| is_library(&m.path));
-        let (start, mapped) = libraries.find(|(_, mapped)| mapped.module.is_some())?;
-        let module = modules.get(mapped.module?);
-        let bias = bias(start, mapped, module)?;
-        let stated = module.symbols(|name| name.starts_with(dwell_hotspot::SYMBOLS));
-        let actual = stated
-            .into_iter()
-            .map(|(name, at)| (name, at.wrapping_add(bias)));
-        Some(actual.collect())
-    };
-    found().unwrap_or_default()
 }
 
 /// Whether a path is that of a JVM's library.

@@ -1,13 +1,13 @@
 //! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
 use crate::address_space::bias;
-use crate::java::{CompiledBy, OfProcess};
 use crate::modules::Modules;
-use crate::processes::{Process, read_memory_into};
+use crate::processes::{OfProcess, Process, read_memory_into};
 use dwell_abi::events::MAX_USER_FRAMES;
-use dwell_abi::unwind::StackEnd;
-use dwell_elf::step::{Frame, Module, Registers, Stepper};
+use dwell_abi::unwind::{Row, StackEnd};
+use dwell_elf::step::{Compiled, Frame, Module, Registers, Stepper};
 use dwell_python::Group;
 use std::fs;
+use std::ops::Range;
 
 /// Most of a sleeping thread's stack that is read at once; what lies beyond is read when needed.
 const FIRST_READ: usize = 16 << 10;
@@ -18,6 +18,30 @@ pub struct Walked {
     pub frames: Vec<Frame>,
     /// Why it ends.
     pub end: StackEnd,
+}
+
+/// Code that a process compiled, and what the thread executes.
+struct CompiledBy<'p> {
+    process: &'p Process,
+    executed: Vec<Group>,
+}
+
+impl Compiled for CompiledBy<'_> {
+    fn row(&self, pc: u64, returned: bool) -> Option<Row> {
+        let memory = OfProcess(self.process.row.pid);
+        self.process.java.row(&memory, pc, returned)
+    }
+
+    fn bytecode(&self, method: u64, address: u64) -> Option<u32> {
+        let memory = OfProcess(self.process.row.pid);
+        self.process.java.bytecode(&memory, method, address)
+    }
+
+    fn executed_by(&self, stack: Range<u64>) -> &[u64] {
+        let mut groups = self.executed.iter();
+        let group = groups.find(|group| stack.contains(&group.marker));
+        group.map_or(&[], |group| &group.words)
+    }
 }
 
 fn walk(

@@ -3,12 +3,13 @@ mod mapping;
 
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
-use crate::java::{Java, OfProcess};
+use crate::java::Java;
 use crate::machine;
 use crate::modules::Modules;
 use crate::python::{self, Python};
 use crate::roots::{Root, Roots};
 use crate::unwind_maps::UnwindMaps;
+use dwell_maps::Memory;
 use dwell_recording::rows::{MappingRow, ProcessRow};
 use hashbrown::HashMap;
 use std::fs;
@@ -89,10 +90,6 @@ pub struct Processes {
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
     roots: Roots,
-    /// Numbers of JVMs' code heaps that nobody has any more.
-    free_heaps: Vec<u32>,
-    /// The same of Pythons.
-    free_interpreters: Vec<u32>,
     window_start_ns: u64,
 }
 
@@ -251,10 +248,9 @@ impl Processes {
         let process = &mut self.processes[id as usize];
         process.row.name = name;
         process.space.clear_before(process.renamed_at);
-        self.free_heaps.extend(process.java.end());
-        self.free_interpreters.extend(process.python.end());
+        process.java = Java::default();
+        process.python = Python::default();
         // What it begins with was mapped before this was told.
-        process.python.begin();
         if process
             .space
             .iter()
@@ -287,8 +283,8 @@ impl Processes {
         process.row.exit_status = Some(status);
         process.dirty = true;
         process.space_dirty = false;
-        self.free_heaps.extend(process.java.end());
-        self.free_interpreters.extend(process.python.end());
+        process.java = Java::default();
+        process.python.end();
         let pid = process.row.pid;
         maps.remove_process(pid);
         if self.by_pid.get(&pid) == Some(&id) {
@@ -323,12 +319,6 @@ impl Processes {
 
     /// Tells the kernel side of address spaces that changed.
     pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
-        self.free_heaps
-            .drain(..)
-            .for_each(|index| maps.free_code_heap(index));
-        self.free_interpreters
-            .drain(..)
-            .for_each(|index| maps.free_interpreter(index));
         for process in &mut self.processes {
             process.look_for_java(maps, modules)?;
             process.look_for_python(maps, modules)?;
@@ -402,6 +392,15 @@ pub fn hex(bytes: &[u8]) -> String {
 pub fn read_memory(pid: u32, address: u64, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
     (read_memory_into(pid, address, &mut bytes) == length).then_some(bytes)
+}
+
+/// Another process' memory.
+pub struct OfProcess(pub u32);
+
+impl Memory for OfProcess {
+    fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        read_memory_into(self.0, address, into) == into.len()
+    }
 }
 
 /// Reads another process' memory as far as it goes; the number of bytes read.

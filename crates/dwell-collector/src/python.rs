@@ -1,10 +1,10 @@
 //! Python: what the CPython of a process executes.
-use crate::address_space::{AddressSpace, bias};
+use crate::address_space::AddressSpace;
 use crate::error::CollectError;
-use crate::java::OfProcess;
 use crate::machine;
 use crate::modules::Modules;
-use crate::unwind_maps::UnwindMaps;
+use crate::processes::OfProcess;
+use crate::unwind_maps::{Number, UnwindMaps};
 use dwell_abi::events::NO_BYTECODE;
 use dwell_maps::{Kept, Memory};
 use dwell_python::{Code, Group, NoPython, SYMBOLS, Source};
@@ -25,18 +25,16 @@ const MOST_BYTES: usize = 16 << 20;
 /// How long names stay after the end of a process, ns: until the last that was recorded of it has them.
 const KEPT_NS: u64 = 2_000_000_000;
 
-/// Symbols with their actual addresses.
-type Symbols = HashMap<String, u64>;
-
 /// The Python of a process, as far as one is known.
 #[derive(Default)]
 pub struct Python {
     python: Option<Rc<dwell_python::Python>>,
     /// Its number for the kernel side; children have it, too.
-    index: Option<Rc<u32>>,
+    number: Option<Rc<Number>>,
     /// How often it is still looked for.
     tries: u32,
-    symbols: Symbols,
+    /// Its symbols' actual addresses, while it is looked for.
+    symbols: HashMap<String, u64>,
     /// Code by its address and its identity, also what is gone.
     known: HashMap<(u64, u32), Source>,
     known_bytes: usize,
@@ -50,25 +48,20 @@ impl Python {
     pub fn of_child(&self) -> Self {
         Python {
             python: self.python.clone(),
-            index: self.index.clone(),
+            number: self.number.clone(),
             ..Python::default()
         }
     }
 
-    /// The number for the kernel side, if nobody else has it: the process is over, or another program.
-    pub fn end(&mut self) -> Option<u32> {
+    /// The process is over; the names stay for some time ([`Python::check_ended`]).
+    pub fn end(&mut self) {
         self.tries = 0;
-        Rc::into_inner(self.index.take()?)
-    }
-
-    /// Another program begins.
-    pub fn begin(&mut self) {
-        *self = Python::default();
+        self.number = None;
     }
 
     /// Something of that name was mapped.
     pub fn wanted(&mut self) {
-        if self.index.is_none() {
+        if self.number.is_none() {
             self.tries = TRIES;
             self.symbols.clear();
         }
@@ -94,10 +87,11 @@ impl Python {
     ) -> Result<Option<u32>, CollectError> {
         self.tries -= 1;
         if self.symbols.is_empty() {
-            self.symbols = symbols(modules, space);
+            self.symbols = space.symbols(modules, is_python, |name| SYMBOLS.contains(&name));
         }
-        let read =
-            dwell_python::Python::read(&OfProcess(pid), |name| self.symbols.get(name).copied());
+        // It is compared word by word.
+        let memory = Kept::new(OfProcess(pid));
+        let read = dwell_python::Python::read(&memory, |name| self.symbols.get(name).copied());
         let python = match read {
             Ok(python) => python,
             Err(NoPython::NotYet) => return Ok(None),
@@ -107,10 +101,10 @@ impl Python {
             }
         };
         self.tries = 0;
-        let index = maps.add_interpreter(&python.for_kernel())?;
-        self.index = index.map(Rc::new);
+        let number = maps.interpreters.add(&python.for_kernel().to_bytes())?;
+        self.number = number.map(Rc::new);
         self.python = Some(Rc::new(python));
-        Ok(index)
+        Ok(self.number.as_ref().map(|number| number.get()))
     }
 
     /// The code with an identity that is at an actual address, or was when it was looked at, and one of its instructions.
@@ -188,22 +182,6 @@ impl Python {
             self.known = HashMap::new();
         }
     }
-}
-
-/// The symbols of the process' interpreter.
-fn symbols(modules: &Modules, space: &AddressSpace) -> Symbols {
-    let candidates = space.iter().filter(|(_, mapped)| is_python(&mapped.path));
-    let mut found = candidates.filter_map(|(start, mapped)| {
-        let module = modules.get(mapped.module?);
-        let bias = bias(start, mapped, module)?;
-        let stated = module.symbols(|name| SYMBOLS.contains(&name));
-        let actual = stated
-            .into_iter()
-            .map(|(name, at)| (name, at.wrapping_add(bias)));
-        let symbols: Symbols = actual.collect();
-        (symbols.len() == SYMBOLS.len()).then_some(symbols)
-    });
-    found.next().unwrap_or_default()
 }
 
 /// Whether a path may be that of an interpreter: `python3.13`, `libpython3.13.so.1.0`.

@@ -5,16 +5,17 @@ use dwell_abi::events;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::rc::Rc;
 
 /// See the module's text.
 pub struct UnwindMaps {
     processes: MapHandle,
     tables: MapHandle,
     chunks: MapHandle,
-    code_heaps: MapHandle,
-    heap_numbers: Numbers,
-    interpreters: MapHandle,
-    interpreter_numbers: Numbers,
+    /// JVMs' code heaps (`CodeHeap`).
+    pub code_heaps: Numbered,
+    /// Pythons (`Interpreter`).
+    pub interpreters: Numbered,
     /// The chunk that stood for all when the object was loaded.
     first_chunk: MapHandle,
 }
@@ -42,10 +43,8 @@ impl UnwindMaps {
             processes: handle("processes")?,
             tables: handle("tables")?,
             chunks: handle("chunks")?,
-            code_heaps: handle("code_heaps")?,
-            heap_numbers: Numbers::below(events::MAX_CODE_HEAPS),
-            interpreters: handle("interpreters")?,
-            interpreter_numbers: Numbers::below(events::MAX_INTERPRETERS),
+            code_heaps: Numbered::of(handle("code_heaps")?, events::MAX_CODE_HEAPS),
+            interpreters: Numbered::of(handle("interpreters")?, events::MAX_INTERPRETERS),
             first_chunk,
         })
     }
@@ -69,46 +68,6 @@ impl UnwindMaps {
             .map_err(CollectError::map)
     }
 
-    /// Adds a JVM's code heap and returns its number; none when there are too many.
-    pub fn add_code_heap(&self, heap: &events::CodeHeap) -> Result<Option<u32>, CollectError> {
-        let Some(index) = self.heap_numbers.take() else {
-            return Ok(None);
-        };
-        self.set_code_heap(index, heap)?;
-        Ok(Some(index))
-    }
-
-    /// Gives back the number of a code heap that is gone.
-    pub fn free_code_heap(&self, index: u32) {
-        self.heap_numbers.give_back(index);
-    }
-
-    /// Adds a Python and returns its number; none when there are too many.
-    pub fn add_interpreter(
-        &self,
-        interpreter: &events::Interpreter,
-    ) -> Result<Option<u32>, CollectError> {
-        let Some(index) = self.interpreter_numbers.take() else {
-            return Ok(None);
-        };
-        self.interpreters
-            .update(&index.to_ne_bytes(), &interpreter.to_bytes(), MapFlags::ANY)
-            .map_err(CollectError::map)?;
-        Ok(Some(index))
-    }
-
-    /// Gives back the number of a Python that is gone.
-    pub fn free_interpreter(&self, index: u32) {
-        self.interpreter_numbers.give_back(index);
-    }
-
-    /// Replaces what is known of a code heap.
-    pub fn set_code_heap(&self, index: u32, heap: &events::CodeHeap) -> Result<(), CollectError> {
-        self.code_heaps
-            .update(&index.to_ne_bytes(), &heap.to_bytes(), MapFlags::ANY)
-            .map_err(CollectError::map)
-    }
-
     /// Adds the `number`-th chunk of cells and returns it, to be filled.
     pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
         let chunk = if number == 0 {
@@ -124,36 +83,69 @@ impl UnwindMaps {
     }
 }
 
-/// Numbers that are given out, each to one at a time.
-struct Numbers {
+/// A map whose values have numbers, each given to one at a time.
+pub struct Numbered {
+    map: MapHandle,
     most: u32,
-    /// How many there were at a time.
+    /// How many numbers there were at a time.
     known: Cell<u32>,
-    free: RefCell<Vec<u32>>,
+    free: Rc<RefCell<Vec<u32>>>,
 }
 
-impl Numbers {
-    fn below(most: u32) -> Self {
-        Numbers {
+/// A number that is in use. When it goes another may have it.
+pub struct Number {
+    number: u32,
+    free: Rc<RefCell<Vec<u32>>>,
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        self.free.borrow_mut().push(self.number);
+    }
+}
+
+impl Number {
+    /// As the kernel side has it.
+    pub fn get(&self) -> u32 {
+        self.number
+    }
+}
+
+impl Numbered {
+    fn of(map: MapHandle, most: u32) -> Self {
+        Numbered {
+            map,
             most,
             known: Cell::new(0),
-            free: RefCell::default(),
+            free: Rc::default(),
         }
     }
 
-    fn take(&self) -> Option<u32> {
-        let free = self.free.borrow_mut().pop();
-        let next = self.known.get();
-        free.or_else(|| {
-            (next < self.most).then(|| {
-                self.known.set(next + 1);
-                next
-            })
-        })
+    /// Adds a value and returns its number; none when there are too many.
+    pub fn add(&self, value: &[u8]) -> Result<Option<Number>, CollectError> {
+        let Some(number) = self.take() else {
+            return Ok(None);
+        };
+        self.set(&number, value)?;
+        Ok(Some(number))
     }
 
-    fn give_back(&self, number: u32) {
-        self.free.borrow_mut().push(number);
+    /// Replaces the value with a number.
+    pub fn set(&self, number: &Number, value: &[u8]) -> Result<(), CollectError> {
+        self.map
+            .update(&number.number.to_ne_bytes(), value, MapFlags::ANY)
+            .map_err(CollectError::map)
+    }
+
+    fn take(&self) -> Option<Number> {
+        let freed = self.free.borrow_mut().pop();
+        let number = freed.unwrap_or(self.known.get());
+        if number == self.most {
+            return None;
+        }
+        self.known.set(self.known.get().max(number + 1));
+        let free = self.free.clone();
+        Some(Number { number, free })
     }
 }
 

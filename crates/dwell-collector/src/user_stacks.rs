@@ -1,13 +1,12 @@
 //! The recordings' unwinder for the programs of scripts: a function that is appended to them, and what it reads kept
 //! up to date while they run.
 use crate::error::CollectError;
-use crate::java::OfProcess;
 use crate::machine;
 use crate::modules::Modules;
 use crate::perf::{LifeEvent, LifeStep, MapEvent, MapEvents, Reports};
 use crate::poll::poll;
 use crate::preload;
-use crate::processes::{self, Processes};
+use crate::processes::{self, OfProcess, Processes};
 use crate::programs::{Embedded, map, program, quiet_libbpf};
 use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{NO_BYTECODE, compiled, interpreted};

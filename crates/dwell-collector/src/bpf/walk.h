@@ -89,7 +89,7 @@ static __always_inline u64 walk_user(struct scratch *s, struct task_struct *task
 				     u32 frames)
 {
 	raw_regs(s->leaf, regs);
-	s->python.thread_pointer = BPF_CORE_READ(task, thread.fsbase);
+	s->python.thread_pointer = task->thread.fsbase;
 	return walk_from_leaf(s, task->tgid, first, frames);
 }
 

@@ -1,8 +1,8 @@
 //! Frames of code that JVMs compiled, and of what Pythons execute, get their names at once: it may be gone when the
 //! recording ends.
 use crate::intern::{Interner, Place};
-use crate::java::{Java, OfProcess};
-use crate::processes::Processes;
+use crate::java::Java;
+use crate::processes::{OfProcess, Processes};
 use crate::python::Python;
 use dwell_abi::events::interpreted;
 use dwell_maps::{Kept, Memory};
