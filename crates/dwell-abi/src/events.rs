@@ -545,14 +545,52 @@ impl Interpreter {
     }
 }
 
+c_struct! {
+    /// How to find which function of JavaScript a frame of a V8 engine executes: see `dwell-v8`. Offsets are in bytes, from the
+    /// start of the object that has the field.
+    pub struct Engine {
+        /// In a function, the reference to what it shares with others like it; 0: there is no engine.
+        pub shared_at: u32,
+        /// In what describes an object, two bytes: its type.
+        pub instance_type_at: u32,
+        /// The type of what functions share.
+        pub shared_type: u32,
+        /// In that, the reference to its bytecode, or to what has that; a number for functions of the engine's own.
+        pub data_at: u32,
+        /// The reference to its name, or to what has that.
+        pub name_at: u32,
+        /// The reference to its script.
+        pub script_at: u32,
+    }
+}
+
+impl Engine {
+    /// As the kernel side has it.
+    pub fn words(&self) -> [u32; 6] {
+        [
+            self.shared_at,
+            self.instance_type_at,
+            self.shared_type,
+            self.data_at,
+            self.name_at,
+            self.script_at,
+        ]
+    }
+}
+
 /// What tells code of Python from other code that is at its address at another time: by the addresses of its file's name, its
 /// name, its qualified name and its table of lines, and by the hashes of the first and the third, as the interpreter has them:
 /// other strings may have come to where those were.
 pub fn identity(names: [u64; 4], hashes: [u64; 2]) -> u32 {
+    identity_of(names.into_iter().chain(hashes))
+}
+
+/// What tells something by these words from others.
+pub fn identity_of(words: impl IntoIterator<Item = u64>) -> u32 {
     /// As `tables.h` has it.
     const HASH: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(HASH);
-    (names.into_iter().chain(hashes).fold(0, mix) >> 32) as u32
+    (words.into_iter().fold(0, mix) >> 32) as u32
 }
 
 /// The [`identity`] of the code that the word before tells of, if a word among user pcs is one.
@@ -660,6 +698,7 @@ pub fn emit_c(out: &mut alloc::string::String) {
     Mapping::emit_c(out);
     CodeHeap::emit_c(out);
     Interpreter::emit_c(out);
+    Engine::emit_c(out);
     ModuleTable::emit_c(out);
     IndexEntry::emit_c(out);
 }

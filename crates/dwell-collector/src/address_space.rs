@@ -2,7 +2,7 @@
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
 use dwell_abi::events::{
-    MAX_MAPPINGS, Mapping, TABLE_CODE_HEAP, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY,
+    Engine, MAX_MAPPINGS, Mapping, TABLE_CODE_HEAP, TABLE_FRAME_POINTER, TABLE_LIKE_ENTRY,
 };
 use hashbrown::HashMap;
 use std::collections::BTreeMap;
@@ -37,6 +37,8 @@ pub struct AddressSpace {
     code_heaps: Vec<(Range<u64>, u32)>,
     /// The number of its Python for the kernel side.
     python: Option<u32>,
+    /// Its engine of JavaScript.
+    engine: Option<Engine>,
     version: u32,
 }
 
@@ -159,6 +161,7 @@ impl AddressSpace {
         self.like_entries.clear();
         self.code_heaps.clear();
         self.python = None;
+        self.engine = None;
         self.mapped.retain(|_, m| m.time >= time);
     }
 
@@ -180,6 +183,12 @@ impl AddressSpace {
     pub fn set_python(&mut self, number: u32) {
         self.version += 1;
         self.python = Some(number);
+    }
+
+    /// It has an engine of JavaScript.
+    pub fn set_engine(&mut self, engine: Engine) {
+        self.version += 1;
+        self.engine = Some(engine);
     }
 
     /// The whole heap that a mapping without a file is part of: it grows.
@@ -239,10 +248,21 @@ impl AddressSpace {
             }
         }
         let kept = rows.len().min(MAX_MAPPINGS as usize);
-        let size = 16 + MAX_MAPPINGS as usize * size_of::<Mapping>();
+        let head = [
+            kept as u32,
+            0,
+            self.python.map_or(0, |number| number + 1),
+            0,
+        ];
+        let engine = self
+            .engine
+            .map_or_else(Default::default, |engine| engine.words());
+        let head = head.into_iter().chain(engine);
+        let size = size_of::<[u32; 4]>()
+            + size_of::<Engine>()
+            + MAX_MAPPINGS as usize * size_of::<Mapping>();
         let mut bytes = Vec::with_capacity(size);
-        let python = self.python.map_or(0, |number| number + 1);
-        for word in [kept as u32, 0, python, 0] {
+        for word in head {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         for row in &rows[..kept] {

@@ -18,6 +18,7 @@ mod futexes;
 mod intern;
 mod java;
 mod java_methods;
+mod javascript;
 mod kernel_code;
 mod kernel_locks;
 mod kernel_marks;

@@ -2,7 +2,7 @@
 use crate::address_space::bias;
 use crate::modules::Modules;
 use crate::processes::{OfProcess, Process, read_memory_into};
-use dwell_abi::events::MAX_USER_FRAMES;
+use dwell_abi::events::{MAX_USER_FRAMES, interpreted_word};
 use dwell_abi::unwind::{Row, StackEnd};
 use dwell_elf::step::{Compiled, Frame, Module, Registers, Stepper};
 use dwell_python::Group;
@@ -23,7 +23,8 @@ pub struct Walked {
 /// Code that a process compiled, and what the thread executes.
 struct CompiledBy<'p> {
     process: &'p Process,
-    executed: Vec<Group>,
+    /// By a Python. None: the thread went on, so nothing is known of what it executes.
+    executed: Option<Vec<Group>>,
 }
 
 impl Compiled for CompiledBy<'_> {
@@ -38,9 +39,17 @@ impl Compiled for CompiledBy<'_> {
     }
 
     fn executed_by(&self, stack: Range<u64>) -> &[u64] {
-        let mut groups = self.executed.iter();
+        let mut groups = self.executed.iter().flatten();
         let group = groups.find(|group| stack.contains(&group.marker));
         group.map_or(&[], |group| &group.words)
+    }
+
+    fn function_of(&self, context: u64, function: u64) -> Option<u64> {
+        self.executed.as_ref()?;
+        let memory = OfProcess(self.process.row.pid);
+        let javascript = &self.process.javascript;
+        let shared = javascript.executed(&memory, context, function)?;
+        Some(interpreted_word(shared, None))
     }
 }
 
@@ -48,7 +57,7 @@ fn walk(
     process: &Process,
     modules: &Modules,
     registers: [u64; 17],
-    executed: Vec<Group>,
+    executed: Option<Vec<Group>>,
     mut read: impl FnMut(u64) -> Option<u64>,
 ) -> Walked {
     let mapped = process.space.iter().map(|(start, m)| {
@@ -83,10 +92,8 @@ pub fn walk_copy(
     let base = registers[usize::from(Registers::RSP)] & !7;
     let left = leave(&|address| word_at(copy, base, address).or_else(|| read_code(pid, address)));
     let mut beyond = false;
-    // What it executed then is not known.
-    let executed = Vec::new();
     let registers_left = left.unwrap_or(registers);
-    let mut walked = walk(process, modules, registers_left, executed, |address| {
+    let mut walked = walk(process, modules, registers_left, None, |address| {
         let word = word_at(copy, base, address);
         if word.is_none() && space.find(address).is_some() {
             return read_code(pid, address);
@@ -132,7 +139,7 @@ pub fn walk_memory(
     };
     read_at(base, &mut copy);
     let executed = process.python.executed_by(&OfProcess(pid), ns_tid);
-    let mut walked = walk(process, modules, registers, executed, |address| {
+    let mut walked = walk(process, modules, registers, Some(executed), |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
                 return read_code(pid, address);

@@ -4,6 +4,7 @@ mod mapping;
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
 use crate::java::Java;
+use crate::javascript::{self, JavaScript};
 use crate::machine;
 use crate::modules::Modules;
 use crate::python::{self, Python};
@@ -41,6 +42,8 @@ pub struct Process {
     pub java: Java,
     /// Its Python.
     pub python: Python,
+    /// Its engine of JavaScript.
+    pub javascript: JavaScript,
 }
 
 /// How long what seems to be missing is not looked for again, ns.
@@ -75,11 +78,23 @@ impl Process {
         Ok(())
     }
 
+    /// Takes in its engine of JavaScript, if it is there.
+    fn look_for_javascript(&mut self, modules: &Modules) {
+        if self.javascript.is_sought()
+            && self.row.end_ns.is_none()
+            && let Some(engine) = self.javascript.look(modules, &self.space, self.row.pid)
+        {
+            self.space.set_engine(engine);
+            self.space_dirty = true;
+        }
+    }
+
     /// What tells what is interpreted, by its address, from what was there at other times.
     pub fn generation(&self, interpreted: u64) -> u32 {
         let memory = OfProcess(self.row.pid);
         let python = self.python.identity(&memory, interpreted);
-        python.unwrap_or_else(|| self.java.generation(interpreted))
+        let identity = python.or_else(|| self.javascript.identity(&memory, interpreted));
+        identity.unwrap_or_else(|| self.java.generation(interpreted))
     }
 }
 
@@ -128,6 +143,11 @@ impl Processes {
         &self.processes[id as usize]
     }
 
+    /// The same, to get names of what it executes.
+    pub fn get_mut(&mut self, id: u32) -> &mut Process {
+        &mut self.processes[id as usize]
+    }
+
     /// The window begins: nothing that was there already is older than it.
     pub fn begin_window(&mut self, start_ns: u64) {
         self.window_start_ns = start_ns;
@@ -164,8 +184,14 @@ impl Processes {
         start_ns: u64,
     ) -> u32 {
         let parent_process = self.id_of(parent).map(|id| self.get(id));
-        let (java, python) = parent_process
-            .map(|p| (p.java.of_child(), p.python.of_child()))
+        let (java, python, javascript) = parent_process
+            .map(|p| {
+                (
+                    p.java.of_child(),
+                    p.python.of_child(),
+                    p.javascript.of_child(),
+                )
+            })
             .unwrap_or_default();
         let (mut row, space, root) = parent_process
             .map(|p| (p.row.clone(), p.space.clone(), p.root.clone()))
@@ -182,7 +208,7 @@ impl Processes {
         };
         let id = self.push(row, space, root);
         let process = &mut self.processes[id as usize];
-        (process.java, process.python) = (java, python);
+        (process.java, process.python, process.javascript) = (java, python, javascript);
         id
     }
 
@@ -204,6 +230,7 @@ impl Processes {
             mappings_left_out: 0,
             java: Java::default(),
             python: Python::default(),
+            javascript: JavaScript::default(),
         });
         id
     }
@@ -250,13 +277,15 @@ impl Processes {
         process.space.clear_before(process.renamed_at);
         process.java = Java::default();
         process.python = Python::default();
+        process.javascript = JavaScript::default();
         // What it begins with was mapped before this was told.
-        if process
-            .space
-            .iter()
-            .any(|(_, m)| python::is_python(&m.path))
-        {
+        let mapped =
+            |is_file: fn(&str) -> bool| process.space.iter().any(|(_, m)| is_file(&m.path));
+        if mapped(python::is_python) {
             process.python.wanted();
+        }
+        if mapped(javascript::is_engine) {
+            process.javascript.wanted();
         }
         process.space_dirty = true;
         self.read_identity(id);
@@ -322,6 +351,7 @@ impl Processes {
         for process in &mut self.processes {
             process.look_for_java(maps, modules)?;
             process.look_for_python(maps, modules)?;
+            process.look_for_javascript(modules);
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
                 process.mappings_left_out = process.mappings_left_out.max(left_out);
@@ -348,6 +378,11 @@ impl Processes {
     /// The Python of a process.
     pub fn python(&mut self, id: u32) -> &mut Python {
         &mut self.processes[id as usize].python
+    }
+
+    /// The engine of JavaScript of a process.
+    pub fn javascript(&mut self, id: u32) -> &mut JavaScript {
+        &mut self.processes[id as usize].javascript
     }
 
     /// Notices where interpreters have put other code in the place of what has a name already.

@@ -171,6 +171,13 @@ impl UserStacks {
         if let Some(code) = python {
             return Some(("python", code.function, 0));
         }
+        let javascript = self.processes.javascript(id);
+        let function = interpreted(word).and_then(|(shared, place)| {
+            javascript.function_by_place(&memory, shared, place.unwrap_or(NO_BYTECODE))
+        });
+        if let Some(function) = function {
+            return Some(("javascript", function.called().into(), 0));
+        }
         let java = self.processes.java(id);
         let methods = java.methods(&memory, word);
         let start = java.start_of(pid, word);

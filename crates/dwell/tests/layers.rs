@@ -12,6 +12,7 @@ const LEVELS: &[(&str, u32)] = &[
     ("dwell-elf", 0),
     ("dwell-hotspot", 0),
     ("dwell-python", 0),
+    ("dwell-v8", 0),
     ("dwell-pprof", 0),
     ("dwell-recording", 0),
     ("dwell-symbols", 1),
@@ -40,8 +41,10 @@ const SIDEWAYS: &[(&str, &str)] = &[
     ("dwell-elf", "dwell-abi"),
     ("dwell-hotspot", "dwell-abi"),
     ("dwell-python", "dwell-abi"),
+    ("dwell-v8", "dwell-abi"),
     ("dwell-hotspot", "dwell-maps"),
     ("dwell-python", "dwell-maps"),
+    ("dwell-v8", "dwell-maps"),
 ];
 
 fn root() -> PathBuf {

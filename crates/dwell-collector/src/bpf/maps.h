@@ -125,6 +125,7 @@ struct scratch {
 	u64 leaf[RAW_REG_WORDS]; /* registers of the innermost frame, as in struct RawRegs */
 	u64 fault; /* a read failed */
 	struct python_walk python;
+	struct function_told function;
 	u64 head[HEAD_WORDS];
 	u64 pcs[PCS_MASK + 1 + RAW_REG_WORDS + RAW_WORDS + 512];
 	u32 busy;

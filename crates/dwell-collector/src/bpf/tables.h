@@ -11,6 +11,7 @@ struct process_maps {
 	u32 pad; /* 0 */
 	u32 python; /* number of its Interpreter, from 1 on; 0: none */
 	u32 pad2;
+	struct Engine engine;
 	struct Mapping m[MAX_MAPPINGS];
 };
 
@@ -69,6 +70,17 @@ struct python_walk {
 	u64 left; /* words of the group that are still to be told */
 	u64 marker; /* what lies in the C frame of the next group; 0: there is none */
 	u64 words[PYTHON_WORDS];
+};
+
+/* The function of JavaScript that a frame executes: words that are still to be told, the last one first. */
+#ifdef IDENTITY_FOR_PLACE
+#define FUNCTION_WORDS 1
+#else
+#define FUNCTION_WORDS 2
+#endif
+struct function_told {
+	u64 words[FUNCTION_WORDS];
+	u64 left;
 };
 
 struct cell_chunk {

@@ -426,6 +426,56 @@ __attribute__((noinline)) u64 pushed_row(struct scratch *s, struct process_maps 
 	return row + (1ull << 32);
 }
 
+/* V8. A frame of JavaScript has, below what its frame pointer leads to, its context and its function, which are objects; others have
+ * a number there. What functions share that are made of the same text tells which one it is: a collection of garbage may put others
+ * there, so its identity follows. */
+__attribute__((noinline)) u64 look_at_function(struct scratch *s, struct process_maps *maps, u64 frame)
+{
+	u64 context, function, shared = 0, map = 0, data = 0, name = 0, script = 0, identity;
+	u16 type = 0;
+
+	if (!s || !maps)
+		return 0;
+	context = read_word(s, frame - 8);
+	function = read_word(s, frame - 16);
+	if ((context & 3) != 1 || (function & 3) != 1)
+		return 0;
+	if (read_user(&shared, 8, function - 1 + maps->engine.shared_at) || (shared & 3) != 1)
+		return 0;
+	shared--;
+	if (read_user(&map, 8, shared) || (map & 3) != 1)
+		return 0;
+	if (read_user(&type, 2, map - 1 + maps->engine.instance_type_at) || type != maps->engine.shared_type)
+		return 0;
+	if (read_user(&data, 8, shared + maps->engine.data_at) || (data & 3) != 1)
+		return 0;
+	if (read_user(&name, 8, shared + maps->engine.name_at) || read_user(&script, 8, shared + maps->engine.script_at))
+		return 0;
+	identity = ((name * HASH) ^ script) * HASH >> 32;
+	shared &= (1ull << BYTECODE_SHIFT) - 1;
+	s->function.words[0] = 1ull << RETURN_BIT | 1ull << METHOD_BIT | identity;
+#ifdef IDENTITY_FOR_PLACE
+	s->function.words[0] = 1ull << METHOD_BIT | (identity & NO_BYTECODE) << BYTECODE_SHIFT | shared;
+#else
+	s->function.words[1] = 1ull << METHOD_BIT | (u64)NO_BYTECODE << BYTECODE_SHIFT | shared;
+#endif
+	s->function.left = FUNCTION_WORDS;
+	return 1;
+}
+
+/* The next word of the function that a frame executes. */
+static __always_inline u64 function_word(struct scratch *s)
+{
+	u64 at = s->function.left - 1;
+
+	s->function.left = at;
+#if FUNCTION_WORDS > 1
+	return s->function.words[at & (FUNCTION_WORDS - 1)];
+#else
+	return s->function.words[0];
+#endif
+}
+
 /* Why a stack ends where rbp is no frame pointer. */
 static __always_inline u32 no_frame_pointer(struct unwind *u, bool guess)
 {
@@ -550,6 +600,9 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	}
 	if (cfa <= u->sp)
 		return END_LOOP;
+	/* Its code keeps a frame pointer, be it compiled or its own. */
+	if (maps->engine.shared_at && bp_at == bp && cfa == bp + 16 && bp - u->sp >= 16)
+		look_at_function(s, maps, bp);
 	if (bp_at)
 		u->bp = read_word(s, bp_at);
 	ra = RETURN_ADDRESS(s, cfa - 8);
@@ -694,24 +747,32 @@ static __always_inline u64 python_word(struct scratch *s)
 static long unwind_frame(u32 i, struct unwind *u)
 {
 	struct scratch *s = u->s;
-	u64 *pc;
+	u64 *pc, was_returned;
 	u32 end;
 
 	if (!s || !u->maps)
 		return 1;
 	pc = &s->pcs[(u->first + i) & PCS_MASK];
 	u->n = i + 1;
+	if (s->function.left) {
+		*pc = function_word(s);
+		return 0;
+	}
 	/* Of a group whose first frame was told, or whose C frame is behind us, being what others were told for. */
 	if (s->python.marker && s->python.marker < u->sp && s->python.left) {
 		*pc = python_word(s);
 		return 0;
 	}
-	*pc = u->ip | u->returned << RETURN_BIT;
+	was_returned = u->returned;
+	*pc = u->ip | was_returned << RETURN_BIT;
 	end = step(u, s);
 	if (end != GO_ON) {
 		u->end = end;
 		return 1;
 	}
+	/* The engine's own code, of which most functions' first version is executed, is told only where it stands itself. */
+	if (s->function.left && (was_returned || u->table == TABLE_FRAME_POINTER))
+		*pc = function_word(s);
 	if (s->python.marker && s->python.marker < u->sp) {
 		if (s->python.left)
 			*pc = python_word(s);

@@ -25,6 +25,7 @@ struct scratch {
 	u64 leaf[17]; /* registers of the innermost frame, as in struct RawRegs */
 	u64 fault; /* a read failed */
 	struct python_walk python;
+	struct function_told function;
 	u64 trampoline; /* where functions with return probes seem to return to; 0: none is active */
 	u64 instance; /* of the active ones, the innermost that was not met yet */
 	u32 n, end; /* of the walk: numbers that have been here have no past for the verifier to follow */

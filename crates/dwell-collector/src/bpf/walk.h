@@ -73,6 +73,7 @@ __attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 fi
 		u.table = u.heap = u.zero;
 		u.n = u.zero;
 		s->python.marker = 0;
+		s->function.left = 0;
 		if (u.maps->python)
 			enter_python(s, u.maps->python);
 		bpf_loop(frames, unwind_frame, &u, 0);

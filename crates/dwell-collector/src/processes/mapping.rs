@@ -4,6 +4,7 @@ use crate::address_space::{AddressSpace, Mapped, is_code, mapped_before};
 use crate::copied_code;
 use crate::error::CollectError;
 use crate::java;
+use crate::javascript;
 use crate::mapped_file::open_mapped;
 use crate::modules::{ModuleId, Modules};
 use crate::perf::MapEvent;
@@ -115,6 +116,9 @@ impl Processes {
         }
         if python::is_python(&new.path) {
             process.python.wanted();
+        }
+        if javascript::is_engine(&new.path) {
+            process.javascript.wanted();
         }
         process.space.insert(start, new);
         process.space_dirty = true;

@@ -1,9 +1,8 @@
-//! Frames of code that JVMs compiled, and of what Pythons execute, get their names at once: it may be gone when the
+//! Frames of code that JVMs compiled, and of what Pythons and engines of JavaScript execute, get their names at once: it may be gone when the
 //! recording ends.
 use crate::intern::{Interner, Place};
 use crate::java::Java;
-use crate::processes::{OfProcess, Processes};
-use crate::python::Python;
+use crate::processes::{OfProcess, Process, Processes};
 use dwell_abi::events::interpreted;
 use dwell_maps::{Kept, Memory};
 use dwell_recording::rows::SymbolRow;
@@ -41,9 +40,8 @@ impl CodeNames {
                 .entry(process)
                 // Its number may be another's by now.
                 .or_insert_with(|| Kept::new(OfProcess(if is_over { NOBODY } else { pid })));
-            let python = processes.python(process);
-            let rows = match python_row(python, memory, frame, (address, generation)) {
-                Some(row) => vec![row],
+            let rows = match row_of_code(processes.get_mut(process), memory, address, generation) {
+                Some(row) => vec![SymbolRow { frame, ..row }],
                 None => java_rows(processes.java(process), memory, frame, address),
             };
             if !rows.is_empty() {
@@ -65,32 +63,43 @@ impl CodeNames {
 }
 
 /// What code of Python is called that was gone before it got its name, as of modules that are imported.
-const GONE: &str = "[Python]";
+const GONE_PYTHON: &str = "[Python]";
+/// Such functions of JavaScript.
+const GONE_JAVASCRIPT: &str = "[JavaScript]";
 
-/// The row of a frame that a Python executes.
-fn python_row(
-    python: &mut Python,
+/// The row of a frame that a Python executes, or an engine of JavaScript, but for its number.
+fn row_of_code(
+    process: &mut Process,
     memory: &impl Memory,
-    frame: u32,
-    (word, identity): (u64, u32),
+    word: u64,
+    identity: u32,
 ) -> Option<SymbolRow> {
     let (code, instruction) = interpreted(word)?;
-    let row = SymbolRow {
-        frame,
-        ..SymbolRow::default()
-    };
-    match python.code(memory, (code, identity), instruction) {
-        Some(code) => Some(SymbolRow {
+    if let Some(code) = process.python.code(memory, (code, identity), instruction) {
+        return Some(SymbolRow {
             function: code.function,
             file: Some(code.file),
             line: code.line,
-            ..row
-        }),
-        None => python.is_known().then(|| SymbolRow {
-            function: GONE.into(),
-            ..row
-        }),
+            ..SymbolRow::default()
+        });
     }
+    if let Some(function) = process.javascript.function(memory, (code, identity)) {
+        return Some(SymbolRow {
+            function: function.called().into(),
+            file: function.file.clone(),
+            line: function.line,
+            ..SymbolRow::default()
+        });
+    }
+    let gone = match (process.python.is_known(), process.javascript.is_known()) {
+        (true, _) => GONE_PYTHON,
+        (false, true) => GONE_JAVASCRIPT,
+        (false, false) => return None,
+    };
+    Some(SymbolRow {
+        function: gone.into(),
+        ..SymbolRow::default()
+    })
 }
 
 /// The rows of a frame of a JVM: of all methods that a compiler put there.

@@ -21,6 +21,7 @@ struct ProcessMaps {
     pad: u32,
     python: u32,
     pad2: u32,
+    engine: [u32; 6],
     rows: [dwell_abi::events::Mapping; MAX_MAPPINGS as usize],
 }
 
@@ -152,6 +153,7 @@ impl Native {
             pad: 0,
             python: 0,
             pad2: 0,
+            engine: [0; 6],
             rows: [NO_ROW; MAX_MAPPINGS as usize],
         });
         for (row, m) in maps.rows.iter_mut().zip(&sorted) {

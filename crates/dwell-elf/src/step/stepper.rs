@@ -38,6 +38,12 @@ pub trait Compiled {
     fn executed_by(&self, _stack: Range<u64>) -> &[u64] {
         &[]
     }
+
+    /// The word for the function that a frame executes which has these two words below its frame pointer, the upper one first;
+    /// none where it is not an engine's that has them there.
+    fn function_of(&self, _context: u64, _function: u64) -> Option<u64> {
+        None
+    }
 }
 
 /// A process that compiles nothing.
@@ -137,6 +143,7 @@ impl<'a> Stepper<'a> {
             by_fp = guessing;
             match step {
                 Ok(caller) => {
+                    self.put_function(&module, &at, caller.sp, frames, read);
                     self.put_executed(at.sp..caller.sp, frames);
                     at = caller;
                 }
@@ -244,6 +251,35 @@ impl<'a> Stepper<'a> {
                 pc: *word,
                 is_return_address: false,
             }));
+        }
+    }
+
+    /// Puts the function that the last frame executes in its place, or behind it where it stands in an engine's own code. Such a
+    /// frame keeps a frame pointer.
+    fn put_function(
+        &self,
+        module: &Module<'_>,
+        at: &Position,
+        end: u64,
+        frames: &mut Vec<Frame>,
+        read: &mut impl FnMut(u64) -> Option<u64>,
+    ) {
+        let Some(frame) = at.registers.get(Registers::RBP) else {
+            return;
+        };
+        if end != frame.wrapping_add(16) || frame.wrapping_sub(at.sp) < 16 {
+            return;
+        }
+        if let (Some(context), Some(function)) = (read(frame - 8), read(frame - 16))
+            && let Some(pc) = self.compiled.function_of(context, function)
+        {
+            if at.is_return_address || module.info.is_none() {
+                frames.pop();
+            }
+            frames.push(Frame {
+                pc,
+                is_return_address: false,
+            });
         }
     }
 

@@ -62,6 +62,14 @@ pub(super) fn find(file: &ElfFile<'_>, all: &[Code<'_>], unknown: &[Code<'_>]) -
         .filter(|&a| is_unknown(a))
         .collect();
     addresses.extend(file.entry().filter(|&a| is_unknown(a)));
+    addresses.sort_unstable();
+    let named = addresses.clone();
+    // Where functions have names, a number that looks like an address within one is a number.
+    let is_named = |address: u64| {
+        let before = named.partition_point(|&a| a <= address);
+        let code = unknown.partition_point(|code| code.end() <= address);
+        before > 0 && unknown[code].start <= named[before - 1]
+    };
     let mut data = Vec::new();
     let is_fixed = file.kind() == ElfKind::FixedExecutable;
     let mut budget = MAX_SEARCHED;
@@ -76,8 +84,11 @@ pub(super) fn find(file: &ElfFile<'_>, all: &[Code<'_>], unknown: &[Code<'_>]) -
                 ..*code
             },
             is_fixed,
-            &mut |target| {
+            &mut |target, is_number| {
                 if is_unknown(target) {
+                    if is_number && is_named(target) {
+                        return;
+                    }
                     &mut addresses
                 } else {
                     &mut data
@@ -103,23 +114,23 @@ fn is_cold_part(name: &[u8]) -> bool {
 }
 
 /// Reports the target of every direct call and of every address taken, by decoding one instruction
-/// after the other. (Searching the bytes for the opcodes instead finds too many in immediates.)
-fn references(code: &Code<'_>, is_fixed: bool, found: &mut impl FnMut(u64)) {
+/// after the other, and whether it was a number. (Searching the bytes for the opcodes instead finds too many in immediates.)
+fn references(code: &Code<'_>, is_fixed: bool, found: &mut impl FnMut(u64, bool)) {
     let mut decoder = Decoder::with_ip(64, code.bytes, code.start, DecoderOptions::NONE);
     let mut instruction = Instruction::default();
     while decoder.can_decode() {
         decoder.decode_out(&mut instruction);
         match instruction.code() {
-            Code64::Call_rel32_64 => found(instruction.near_branch_target()),
+            Code64::Call_rel32_64 => found(instruction.near_branch_target(), false),
             // Without position independence, code takes addresses by immediates.
             Code64::Mov_r32_imm32 | Code64::Mov_rm64_imm32 if is_fixed => {
-                found(instruction.immediate(1))
+                found(instruction.immediate(1), true)
             }
             Code64::Lea_r64_m if instruction.is_ip_rel_memory_operand() => {
                 let address = instruction.ip_rel_memory_address();
                 // What asks where it is itself (V8, for its profiler) begins nothing.
                 if address != instruction.next_ip() {
-                    found(address);
+                    found(address, false);
                 }
             }
             _ => {}

@@ -116,7 +116,9 @@ impl Frame {
         let saves = instruction.op0_kind() == OpKind::Register
             && instruction.op0_register() == Register::RBP;
         if saves && self.bp == Bp::Callers && self.saved_bp.is_none() {
-            self.saved_bp = self.height.map(|h| -h);
+            // Who took its return address away has put it back by then.
+            let height = *self.height.get_or_insert(16);
+            self.saved_bp = Some(-height);
         }
     }
 
@@ -124,6 +126,7 @@ impl Frame {
         match (instruction.op0_kind(), instruction.op0_register()) {
             (OpKind::Register, Register::RBP) => self.pop_bp(),
             (OpKind::Register, Register::RSP) => self.height = None,
+            _ if self.height == Some(8) => self.height = None, // the return address
             _ => self.grow(-instruction.stack_pointer_increment()),
         }
     }
