@@ -4,13 +4,15 @@ What it does: `wait` (default): twelve threads go to known places and sleep ther
 ever. When all are there it writes what the interpreter says of each (one JSON line: thread id -> [function, file, line],
 innermost first). `busy SECONDS`: two threads compute, `most` for two thirds of
 the time and `rest` for one. `join SECONDS`: the first thread does nothing but wait for another one, and then ends.
-`replaced ROUNDS`: functions that are made, run for a second each, and go.
+`replaced ROUNDS`: functions that are made, run for a second each, and go. `imports MODULES`: modules that take 40 ms each while
+they are imported, every other one imported by the one before.
 """
 import asyncio
 import functools
 import json
 import queue
 import sys
+import tempfile
 import threading
 import time
 
@@ -195,6 +197,17 @@ def replaced(rounds):
         del work, names
 
 
+def imports(modules):
+    with tempfile.TemporaryDirectory() as folder:
+        for n in range(modules):
+            with open(f"{folder}/slow_{n}.py", "w") as file:
+                further = f"import slow_{n + 1}" if n % 2 == 0 else ""
+                file.write(f"import time\nend = time.thread_time() + 0.04\nwhile time.thread_time() < end: sum(range(99))\n{further}")
+        sys.path.insert(0, folder)
+        for n in range(0, modules, 2):
+            __import__(f"slow_{n}")
+
+
 def main():
     global PAUSE
     mode = sys.argv[1] if len(sys.argv) > 1 else "wait"
@@ -213,6 +226,8 @@ def main():
         other.join()
     elif mode == "replaced":
         replaced(int(amount))
+    elif mode == "imports":
+        imports(int(amount))
 
 
 main()

@@ -28,6 +28,8 @@ c_consts! { emit_consts:
     pub const RECORD_RENAME: u32 = 9;
     /// [`StackRecord`] with the user stack of a place in the ledger of memory; `sp` is a hash of it.
     pub const RECORD_MEMORY_STACK: u32 = 10;
+    /// [`CodeRecord`].
+    pub const RECORD_CODE: u32 = 11;
 
     /// Bit of a user pc that says that it is a return address (user addresses are below 2^57).
     pub const RETURN_BIT: u32 = 63;
@@ -359,6 +361,33 @@ c_struct! {
 }
 
 c_struct! {
+    /// What code is called that a Python executes, when it is first seen: it may be gone before user space can read that. Names
+    /// are told only if they are of ASCII.
+    pub struct CodeRecord {
+        /// `RECORD_CODE`.
+        pub kind: u32,
+        /// Process.
+        pub tgid: u32,
+        /// When.
+        pub time: u64,
+        /// Its address.
+        pub code: u64,
+        /// Its [`identity`].
+        pub identity: u32,
+        /// How many bytes of `function` there are.
+        pub function_bytes: u32,
+        /// How many bytes of `file` there are.
+        pub file_bytes: u32,
+        /// Zero.
+        pub pad: u32,
+        /// Its qualified name, or the beginning of that.
+        pub function: [u8; 96],
+        /// Its file, or the end of that.
+        pub file: [u8; 256],
+    }
+}
+
+c_struct! {
     /// User registers that come with a raw copy of the stack, numbered as in DWARF for x86-64.
     pub struct RawRegs {
         /// rax, rdx, rcx, rbx, rsi, rdi, rbp, rsp, r8 … r15, rip.
@@ -510,10 +539,10 @@ c_struct! {
         pub bytecode_at: u32,
         /// In code, the addresses that [`identity`] is made of.
         pub names_at: u32,
-        /// In a string, its hash.
+        /// In a string, its hash, behind its length.
         pub hash_at: u32,
-        /// Zero.
-        pub pad: u32,
+        /// Its characters, if they are of ASCII.
+        pub text_at: u32,
     }
 }
 
@@ -534,7 +563,7 @@ impl Interpreter {
             self.bytecode_at,
             self.names_at,
             self.hash_at,
-            0,
+            self.text_at,
         ];
         let mut bytes = [0; 56];
         let places = bytes.as_chunks_mut().0.iter_mut();
@@ -697,6 +726,7 @@ pub fn emit_c(out: &mut alloc::string::String) {
     RawRegs::emit_c(out);
     Mapping::emit_c(out);
     CodeHeap::emit_c(out);
+    CodeRecord::emit_c(out);
     Interpreter::emit_c(out);
     Engine::emit_c(out);
     ModuleTable::emit_c(out);

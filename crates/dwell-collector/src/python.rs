@@ -5,7 +5,7 @@ use crate::machine;
 use crate::modules::Modules;
 use crate::processes::OfProcess;
 use crate::unwind_maps::{Number, UnwindMaps};
-use dwell_abi::events::NO_BYTECODE;
+use dwell_abi::events::{CodeRecord, NO_BYTECODE};
 use dwell_maps::{Kept, Memory};
 use dwell_python::{Code, Group, NoPython, SYMBOLS, Source};
 use hashbrown::HashMap;
@@ -114,7 +114,7 @@ impl Python {
         (code, identity): (u64, u32),
         instruction: Option<u32>,
     ) -> Option<Code> {
-        if !self.known.contains_key(&(code, identity)) {
+        if self.is_new(code, identity) {
             self.know(memory, code);
         }
         Some(self.known.get(&(code, identity))?.at(instruction))
@@ -131,23 +131,47 @@ impl Python {
         self.python.as_ref()?.identity(memory, code)
     }
 
+    /// The kernel side tells what code is called, which may be gone.
+    pub fn told(&mut self, record: &CodeRecord) {
+        let key = (record.code, record.identity);
+        let function = record.function.get(..record.function_bytes as usize);
+        let file = record.file.get(..record.file_bytes as usize);
+        if !self.known.contains_key(&key)
+            && let Some(source) = function
+                .zip(file)
+                .and_then(|(f, file)| Source::told(f, file))
+        {
+            self.add(key, source);
+        }
+    }
+
+    /// Whether all that tells of code is still to be read.
+    fn is_new(&self, code: u64, identity: u32) -> bool {
+        let known = self.known.get(&(code, identity));
+        known.is_none_or(Source::is_told)
+    }
+
     /// Reads what the code at an actual address is called. True when that was not known.
     fn know(&mut self, memory: &impl Memory, code: u64) -> bool {
         let read = self.python.as_ref().and_then(|python| {
             let identity = python.identity(memory, code)?;
-            let is_new = !self.known.contains_key(&(code, identity));
-            is_new.then(|| Some((identity, python.source(memory, code)?)))?
+            self.is_new(code, identity)
+                .then(|| Some((identity, python.source(memory, code)?)))?
         });
         let Some((identity, source)) = read else {
             return false;
         };
+        self.add((code, identity), source);
+        true
+    }
+
+    fn add(&mut self, key: (u64, u32), source: Source) {
         if self.known_bytes > MOST_BYTES {
             self.known_bytes = 0;
             self.known = HashMap::new();
         }
         self.known_bytes += size_of::<Source>() + source.bytes();
-        self.known.insert((code, identity), source);
-        true
+        self.known.insert(key, source);
     }
 
     /// What a thread executes that stands still, innermost first. It is known by its number as its own process has it.

@@ -13,6 +13,8 @@ pub enum Record<'a> {
     Thread(Box<ThreadRecord>),
     /// A thread came to be, or changed.
     Task(TaskRecord),
+    /// What code is called.
+    Code(Box<CodeRecord>),
 }
 
 /// The pcs and the raw stack after a record.
@@ -86,6 +88,7 @@ impl<'a> Record<'a> {
             RECORD_SITE => Record::Site(split(bytes)?.0),
             RECORD_THREAD => Record::Thread(Box::new(split(bytes)?.0)),
             RECORD_FORK | RECORD_EXEC | RECORD_RENAME => Record::Task(split(bytes)?.0),
+            RECORD_CODE => Record::Code(Box::new(split(bytes)?.0)),
             _ => return None,
         })
     }
@@ -112,6 +115,7 @@ impl<'a> Record<'a> {
             Record::Site(r) => r.kind,
             Record::Thread(r) => r.kind,
             Record::Task(r) => r.kind,
+            Record::Code(r) => r.kind,
         }
     }
 
@@ -123,6 +127,7 @@ impl<'a> Record<'a> {
             Record::Site(r) => r.time,
             Record::Thread(r) => r.time,
             Record::Task(r) => r.time,
+            Record::Code(r) => r.time,
         }
     }
 }
@@ -134,6 +139,7 @@ impl Plain for WaitRecord {}
 impl Plain for SiteRecord {}
 impl Plain for ThreadRecord {}
 impl Plain for TaskRecord {}
+impl Plain for CodeRecord {}
 
 fn split<T: Plain>(bytes: &[u8]) -> Option<(T, &[u8])> {
     let (head, rest) = bytes.split_at_checked(size_of::<T>())?;

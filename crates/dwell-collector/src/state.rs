@@ -121,6 +121,11 @@ impl State {
             },
             Record::Thread(record) => self.thread_report(maps, record)?,
             Record::Task(record) => self.task(&record),
+            Record::Code(record) => {
+                if let Some(process) = self.processes.last_of(record.tgid) {
+                    self.processes.python(process).told(&record);
+                }
+            }
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use dwell_maps::Memory;
 /// A place in Python code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// The function's name, with those around it: `Class.method`, `function.<locals>.inner`, `<module>`.
+    /// The function's name, with those around it: `Class.method`, `function.<locals>.inner`. Of a module's own code the module's:
+    /// `<module asyncio>`.
     pub function: String,
     /// As the interpreter has it.
     pub file: String,
@@ -29,7 +30,38 @@ pub struct Source {
     lines: Vec<u8>,
 }
 
+/// The first line of code of which that is not known.
+const NO_LINE: i32 = -1;
+
 impl Source {
+    /// Of code that is gone, what was told of it: its name and its file, in ASCII.
+    pub fn told(function: &[u8], file: &[u8]) -> Option<Self> {
+        let text = |bytes: &[u8]| {
+            let is_text =
+                !bytes.is_empty() && bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
+            is_text.then(|| String::from_utf8_lossy(bytes).into_owned())
+        };
+        Some(Source {
+            function: text(function)?,
+            file: text(file)?,
+            first_line: NO_LINE,
+            lines: Vec::new(),
+        })
+    }
+
+    /// All modules' code has the same name: they are told apart by their files'.
+    fn called(&self) -> String {
+        match (self.function.as_str(), module_of(&self.file)) {
+            (MODULE, Some(module)) => format!("<module {module}>"),
+            (function, _) => function.to_owned(),
+        }
+    }
+
+    /// Whether this is no more than what was told of it.
+    pub fn is_told(&self) -> bool {
+        self.first_line == NO_LINE
+    }
+
     /// What it takes in memory, bytes, but for some.
     pub fn bytes(&self) -> usize {
         self.function.len() + self.file.len() + self.lines.len()
@@ -39,11 +71,27 @@ impl Source {
     pub fn at(&self, instruction: Option<u32>) -> Code {
         let line = instruction.and_then(|at| line_of(&self.lines, self.first_line, at));
         Code {
-            function: self.function.clone(),
+            function: self.called(),
             file: self.file.clone(),
             line: u32::try_from(line.unwrap_or(self.first_line)).ok(),
         }
     }
+}
+
+/// What a module's own code is called.
+const MODULE: &str = "<module>";
+
+/// The last part of a module's name, by its file, or by what stands for that where it is built in: `<frozen os>`.
+fn module_of(file: &str) -> Option<&str> {
+    if let Some(frozen) = file.strip_prefix("<frozen ") {
+        return frozen.strip_suffix('>');
+    }
+    let (folder, name) = file.rsplit_once('/').unwrap_or(("", file));
+    match name.split_once('.')?.0 {
+        "__init__" => folder.rsplit('/').next(),
+        module => Some(module),
+    }
+    .filter(|module| !module.is_empty())
 }
 
 impl Python {
@@ -112,5 +160,29 @@ impl Python {
             char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER)
         });
         Some(characters.collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules() {
+        let cases = [
+            ("/usr/lib/python3.11/asyncio/__init__.py", Some("asyncio")),
+            ("/usr/lib/python3.11/json/decoder.py", Some("decoder")),
+            ("app.py", Some("app")),
+            ("__init__.py", None),
+            (
+                "<frozen importlib._bootstrap>",
+                Some("importlib._bootstrap"),
+            ),
+            ("<string>", None),
+            ("", None),
+        ];
+        for (file, expected) in cases {
+            assert_eq!(module_of(file), expected, "{file}");
+        }
     }
 }

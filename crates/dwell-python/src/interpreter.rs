@@ -70,7 +70,7 @@ impl Python {
             bytecode_at: layout.bytecode as u32,
             names_at: layout.file_name as u32,
             hash_at: layout.text_hash as u32,
-            pad: 0,
+            text_at: layout.ascii_text as u32,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::queries::Queries;
 use crate::symbolizer::Symbol;
 
 /// Why code that a process made has no name, and what to do about it.
-const HOW_TO_NAME: &str = "code that programs made while they ran ([anon+0x...]) has no name where neither a perf map (/tmp/perf-PID.map) nor a jitdump tells it, nor a HotSpot JVM while it was there: start Node.js with --perf-basic-prof --interpreted-frames-native-stack, Python 3.12 or newer with -X perf";
+const HOW_TO_NAME: &str = "code that programs made while they ran ([anon+0x...]) has no name where neither a perf map (/tmp/perf-PID.map) nor a jitdump tells it, nor a HotSpot JVM while it was there: in Node.js that are regular expressions and WebAssembly, which --perf-basic-prof names";
 
 /// A process with a JIT compiler.
 #[derive(Clone, Copy, Debug)]

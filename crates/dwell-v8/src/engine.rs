@@ -1,6 +1,7 @@
 //! A running engine.
 use crate::function::Function;
 use crate::layout::{Layout, NoV8, Stated};
+use crate::lines::MOST_LINES;
 use crate::objects::{Heap, object};
 use dwell_abi::events::{Engine, identity_of};
 use dwell_maps::Memory;
@@ -15,7 +16,7 @@ pub struct V8 {
     lines: RefCell<HashMap<(u64, u64), Vec<u32>>>,
 }
 
-/// So many scripts' lines are kept.
+/// The lines of so many scripts are kept, or so many lines.
 const MOST_SCRIPTS: usize = 256;
 
 impl V8 {
@@ -86,7 +87,8 @@ impl V8 {
         let heap = self.heap(memory);
         let source = heap.field(script, self.layout.script_source)?;
         let mut lines = self.lines.borrow_mut();
-        if lines.len() >= MOST_SCRIPTS {
+        let kept: usize = lines.values().map(Vec::len).sum();
+        if lines.len() >= MOST_SCRIPTS || kept > MOST_LINES {
             lines.clear();
         }
         let counted = lines.entry((script, source)).or_default();

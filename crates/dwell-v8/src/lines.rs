@@ -7,10 +7,11 @@ use dwell_maps::Memory;
 const LONGEST_SCRIPT: u32 = 16 << 20;
 /// Characters that are read at once.
 const AT_ONCE: u32 = 64 << 10;
-const MOST_DEEP: u32 = 64;
+/// More lines are not believed.
+pub(crate) const MOST_LINES: usize = 1 << 20;
 
 impl<M: Memory> Heap<'_, M> {
-    /// The line of a place in a script, from 1 on. `source`: what was counted of this script before, which is kept there.
+    /// The line of a place in a script, from 1 on. `counted`: where its lines end, once that is known.
     pub(crate) fn line(&self, script: u64, place: u32, counted: &mut Vec<u32>) -> Option<u32> {
         if counted.is_empty() {
             *counted = self
@@ -24,11 +25,11 @@ impl<M: Memory> Heap<'_, M> {
     fn ends_told(&self, script: u64) -> Option<Vec<u32>> {
         let layout = self.layout;
         let ends = self.object_at(script, layout.script_line_ends)?;
-        let length = self.small_at(ends, layout.array_length)?;
-        if length <= 0 || length as u32 > LONGEST_SCRIPT {
+        let length = usize::try_from(self.small_at(ends, layout.array_length)?).ok()?;
+        if !(1..=MOST_LINES).contains(&length) {
             return None;
         }
-        let mut bytes = vec![0; 8 * length as usize];
+        let mut bytes = vec![0; 8 * length];
         if !self
             .memory
             .read(ends.checked_add(layout.array_data)?, &mut bytes)
@@ -49,18 +50,23 @@ impl<M: Memory> Heap<'_, M> {
         }
         let mut ends = Vec::new();
         let mut place = 0;
-        let mut see = |is_end: bool| {
-            if is_end {
-                ends.push(place);
-            }
-            place += 1;
-        };
         for from in (0..length).step_by(AT_ONCE as usize) {
             let range = from..length.min(from + AT_ONCE);
-            self.pieces(source, range, MOST_DEEP, &mut |piece| match piece {
-                Piece::OneByte(bytes) => bytes.iter().for_each(|byte| see(*byte == b'\n')),
-                Piece::TwoByte(units) => units.iter().for_each(|unit| see(*unit == 10)),
+            self.pieces(source, range, &mut |piece| {
+                let mut see = |is_end: bool| {
+                    if is_end {
+                        ends.push(place);
+                    }
+                    place += 1;
+                };
+                match piece {
+                    Piece::OneByte(bytes) => bytes.iter().for_each(|byte| see(*byte == b'\n')),
+                    Piece::TwoByte(units) => units.iter().for_each(|unit| see(*unit == 10)),
+                }
             })?;
+            if ends.len() > MOST_LINES {
+                return None;
+            }
         }
         ends.push(length);
         Some(ends)

@@ -2,9 +2,11 @@
 use crate::layout::Texts;
 use crate::objects::Heap;
 use dwell_maps::Memory;
+use std::ops::Range;
 
-/// Strings lead to strings, so deep at most.
+/// Strings lead to strings: so deep at most, and so many in all for what is read at once.
 const MOST_DEEP: u32 = 64;
+const MOST_STRINGS: u32 = 4096;
 
 /// Characters of a string, as it has them.
 pub(crate) enum Piece {
@@ -44,7 +46,7 @@ impl<M: Memory> Heap<'_, M> {
     pub(crate) fn text(&self, text: u64, most: u32) -> Option<String> {
         let mut whole = String::new();
         let length = self.text_length(text)?.min(most);
-        self.pieces(text, 0..length, MOST_DEEP, &mut |piece| match piece {
+        self.pieces(text, 0..length, &mut |piece| match piece {
             Piece::OneByte(bytes) => whole.extend(bytes.into_iter().map(char::from)),
             Piece::TwoByte(units) => whole.push_str(&String::from_utf16_lossy(&units)),
         })?;
@@ -55,23 +57,36 @@ impl<M: Memory> Heap<'_, M> {
     pub(crate) fn pieces(
         &self,
         text: u64,
-        range: std::ops::Range<u32>,
+        range: Range<u32>,
+        out: &mut impl FnMut(Piece),
+    ) -> Option<()> {
+        let mut left = MOST_STRINGS;
+        self.pieces_within(text, range, MOST_DEEP, &mut left, out)
+    }
+
+    fn pieces_within(
+        &self,
+        text: u64,
+        range: Range<u32>,
         deep: u32,
+        left: &mut u32,
         out: &mut impl FnMut(Piece),
     ) -> Option<()> {
         let texts = self.texts();
         let (kind, one_byte) = self.kind_of_text(text)?;
         let deep = deep.checked_sub(1)?;
+        *left = left.checked_sub(1)?;
         if kind == texts.cons {
             let first = self.object_at(text, texts.cons_first)?;
             let second = self.object_at(text, texts.cons_second)?;
             let middle = self.text_length(first)?;
             if range.start < middle {
-                self.pieces(first, range.start..range.end.min(middle), deep, out)?;
+                let range = range.start..range.end.min(middle);
+                self.pieces_within(first, range, deep, left, out)?;
             }
             if range.end > middle {
-                let start = range.start.saturating_sub(middle);
-                self.pieces(second, start..range.end - middle, deep, out)?;
+                let range = range.start.saturating_sub(middle)..range.end - middle;
+                self.pieces_within(second, range, deep, left, out)?;
             }
             return Some(());
         }
@@ -79,10 +94,11 @@ impl<M: Memory> Heap<'_, M> {
             let parent = self.object_at(text, texts.sliced_parent)?;
             let offset = u32::try_from(self.small_at(text, texts.sliced_offset)?).ok()?;
             let range = range.start.checked_add(offset)?..range.end.checked_add(offset)?;
-            return self.pieces(parent, range, deep, out);
+            return self.pieces_within(parent, range, deep, left, out);
         }
         if kind == texts.thin {
-            return self.pieces(self.object_at(text, texts.thin_actual)?, range, deep, out);
+            let actual = self.object_at(text, texts.thin_actual)?;
+            return self.pieces_within(actual, range, deep, left, out);
         }
         let flat = self.flat(text, kind, one_byte)?;
         self.flat_piece(&flat, range).map(out)
@@ -105,7 +121,7 @@ impl<M: Memory> Heap<'_, M> {
         Some(Flat { address, one_byte })
     }
 
-    fn flat_piece(&self, flat: &Flat, range: std::ops::Range<u32>) -> Option<Piece> {
+    fn flat_piece(&self, flat: &Flat, range: Range<u32>) -> Option<Piece> {
         let length = range.end.checked_sub(range.start)? as usize;
         let width = if flat.one_byte { 1 } else { 2 };
         let mut bytes = vec![0; length * width as usize];

@@ -136,7 +136,7 @@ fn what_is_executed_until_the_end_has_its_name() {
         waits.sort();
         assert_eq!(waits.len(), 2, "{waits:?}");
         assert!(
-            in_order(&waits[1], &["<module>", "main", "Thread.join"]),
+            in_order(&waits[1], &["<module frames>", "main", "Thread.join"]),
             "{waits:?}"
         );
         assert!(
@@ -169,5 +169,40 @@ fn code_that_replaces_other_code_has_its_own_name() {
                 "{weights:?}"
             );
         }
+    }
+}
+
+/// The code of a module goes when it is imported, long before anybody could ask what it is called.
+#[test]
+#[ignore = "needs root"]
+fn modules_have_their_names_while_they_are_imported() {
+    const MODULES: usize = 40;
+    for python in pythons() {
+        let recorded = launch(&[&python, FRAMES, "imports", &MODULES.to_string()]);
+        let index = Index::of(&recorded.tables);
+        let mut weights = [0; MODULES];
+        for (stack, weight) in index.weights() {
+            let names = index.user_names(stack);
+            assert!(!names.iter().any(|name| name == "[Python]"), "{names:?}");
+            // Of what they import the innermost one is busy.
+            let modules = names
+                .iter()
+                .rev()
+                .filter_map(|name| name.strip_prefix("<module slow_"));
+            let module = modules
+                .filter_map(|name| name.strip_suffix('>')?.parse().ok())
+                .next();
+            if let Some(module) = module {
+                let module: usize = module;
+                weights[module] += weight;
+            }
+        }
+        println!("{python}: {weights:?} ns");
+        // Samples are some 10 ms apart; the time of one module is three to five of them.
+        let seen = weights.iter().filter(|weight| **weight > 0).count();
+        assert!(seen >= MODULES * 9 / 10, "{weights:?}");
+        let all: u64 = weights.iter().sum();
+        let expected = MODULES as u64 * 40_000_000;
+        assert!(all > expected * 9 / 10 && all < expected * 13 / 10, "{all}");
     }
 }

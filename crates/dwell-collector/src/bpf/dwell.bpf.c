@@ -21,6 +21,7 @@
 #include "ns_pid.h"
 #include "window.h"
 #include "registers.h"
+#include "code_names.h"
 #include "walk.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -234,38 +235,15 @@ static __always_inline void switch_out(void *ctx, struct thread *t, struct task_
 	take_early(ctx, t, prev, now);
 }
 
-/* A waking may be noted before its sleep has begun: the thread was on its way. That much before, as the waker may be
- * held up in between: by an interrupt, by its host, by the stack that we take of it. */
-#define WAKING_LEAD_NS 100000
-
-/* Where the waker of the stay off the processor was noted that began at `since`, and ended at `wake` but for its wait for
- * a processor. */
-static __always_inline enum noted where_noted(struct thread *t, u64 since, u64 wake)
-{
-	if (t->state != STATE_BLOCKED)
-		return NOT_NOTED;
-	if (unlikely(t->wake + WAKING_LEAD_NS > since))
-		return NOTED_WITH_THREAD;
-	/* Between its waking and its run queue it may have passed its cut: that processor may have been the host's. */
-	if (queues_are_known() && wake < t->next_cut + config.tick_ns)
-		return NOTED_IN_SLOT;
-	if (!(t->marks & WAIT_CUT_AT_START))
-		count(COUNTER_WAKING_NOT_SEEN, 1);
-	return NOT_NOTED;
-}
-
 #define KEPT_SPAN_NS 100000000ull
 
-/* Whether a wait is kept for its length. Threads by the hundred can have so many that the recorder could not follow:
+/* Whether a wait is kept that is long enough. Threads by the hundred can have so many that the recorder could not follow:
  * where there are too many, only longer ones are kept until there are few again. */
-static __always_inline bool is_kept(u64 duration, u64 now)
+__noinline int has_room(u64 duration, u64 now)
 {
 	u32 zero = 0;
-	struct kept *k;
+	struct kept *k = bpf_map_lookup_elem(&kept, &zero);
 
-	if (!unlikely(duration >= config.slice_min_ns))
-		return false;
-	k = bpf_map_lookup_elem(&kept, &zero);
 	if (!k)
 		return true;
 	if (now >= k->until) {
@@ -285,11 +263,16 @@ static __always_inline bool is_kept(u64 duration, u64 now)
 	return true;
 }
 
+/* Whether a wait is kept for its length. */
+static __always_inline bool is_kept(u64 duration, u64 now)
+{
+	return unlikely(duration >= config.slice_min_ns) && has_room(duration, now);
+}
+
 /* The thread gets a processor: its stay off the processor is complete. */
 static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
 	u64 since, wake;
-	enum noted noted;
 	u32 flags = 0, told;
 
 	if (unlikely(now < t->since))
@@ -306,11 +289,10 @@ static __always_inline void switch_in(void *ctx, struct thread *t, struct task_s
 		flags |= WAIT_FIRST;
 		set_quiet(next, t->next_cut);
 	}
-	noted = where_noted(t, since, wake);
 	if (unlikely(flags || is_kept(now - since, now))) {
 		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
 			flags |= WAIT_SIGNALLED;
-		told = note_end(t, next, since, wake, now, noted, flags);
+		told = note_end(t, next, since, wake, now, flags);
 		if (flags && !(t->marks & MARK_KERNEL_TAKEN))
 			send_with_stack(t, next, told);
 		else

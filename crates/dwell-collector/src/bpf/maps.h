@@ -126,6 +126,7 @@ struct scratch {
 	u64 fault; /* a read failed */
 	struct python_walk python;
 	struct function_told function;
+	struct CodeRecord code;
 	u64 head[HEAD_WORDS];
 	u64 pcs[PCS_MASK + 1 + RAW_REG_WORDS + RAW_WORDS + 512];
 	u32 busy;

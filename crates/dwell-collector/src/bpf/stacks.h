@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Taking stacks and sending records. */
+/* Taking stacks and sending them. */
 #pragma once
 
 #define THREAD_SIZE 16384 /* a kernel stack on x86-64 */
@@ -25,38 +25,6 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 		return t;
 	__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, ADOPTION_MET);
 	return NULL;
-}
-
-static __always_inline u64 wakeup_flags(void)
-{
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) >= config.ring_wakeup_bytes ? BPF_RB_FORCE_WAKEUP :
-										   BPF_RB_NO_WAKEUP;
-}
-
-static __always_inline void send_with(u32 kind, void *record, u64 size, u64 flags)
-{
-	count(COUNTER_PRODUCED + kind, 1);
-	if (bpf_ringbuf_output(&ring, record, size, flags))
-		count(COUNTER_LOST + kind, 1);
-}
-
-static __always_inline void send(u32 kind, void *record, u64 size)
-{
-	send_with(kind, record, size, wakeup_flags());
-}
-
-/* A record that user space should see soon: it has to load mappings. A waking costs a µs or two. */
-#define URGENT_GAP_NS 2000000
-static u64 last_urgent;
-
-static __always_inline void send_urgent(u32 kind, void *record, u64 size, u64 now)
-{
-	u64 last = last_urgent;
-
-	if (now - last < URGENT_GAP_NS)
-		return send(kind, record, size);
-	last_urgent = now;
-	send_with(kind, record, size, BPF_RB_FORCE_WAKEUP);
 }
 
 /* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
@@ -99,16 +67,13 @@ static __always_inline struct StackRecord *stack_head(struct scratch *s)
 
 /* Copies the stack after the pcs, page by page as far as it can be read. Copies may have half of the ring: they are many
  * while user space reads the tables of a large program, and what is exact shall not be lost to them. */
-static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_regs *regs)
+__noinline u32 copy_bytes(struct scratch *s, u32 at, u64 from)
 {
-	u64 from = regs->sp & ~7ull;
 	u32 n = 0, room;
 
-	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * config.ring_wakeup_bytes)
+	if (!s || bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > 2 * config.ring_wakeup_bytes)
 		return 0;
-	at &= PCS_MASK;
-	raw_regs(&s->pcs[at], regs);
-	at += RAW_REG_WORDS;
+	at = (at & PCS_MASK) + RAW_REG_WORDS;
 	for (int i = 0; i < RAW_BYTES / 4096; i++) {
 		if (bpf_probe_read_user(&s->pcs[at + i * 512], 4096, (void *)(from + i * 4096ull))) {
 			/* The last, partial page: up to its end. */
@@ -121,6 +86,12 @@ static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_r
 		n += 4096;
 	}
 	return n;
+}
+
+static __always_inline u32 copy_raw(struct scratch *s, u32 at, const struct pt_regs *regs)
+{
+	raw_regs(&s->pcs[at & PCS_MASK], regs);
+	return copy_bytes(s, at, regs->sp & ~7ull);
 }
 
 /* The user part of a stack, of the current task, into s->pcs from index `first` on. */
@@ -406,11 +377,29 @@ static __always_inline u32 kind_of_waker(const struct thread *t, u8 noted)
 /* Where it was noted who ended a wait. */
 enum noted { NOT_NOTED, NOTED_WITH_THREAD, NOTED_IN_SLOT };
 
-/* Takes over who ended the wait. Returns what to tell of it. */
-static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, struct task_struct *task)
-{
-	struct wake_slot *slot = wake_slot_of(task);
+/* A waking may be noted before its sleep has begun: the thread was on its way. That much before, as the waker may be
+ * held up in between: by an interrupt, by its host, by the stack that we take of it. */
+#define WAKING_LEAD_NS 100000
 
+/* Where the waker of the stay off the processor was noted that began at `since`, and ended at `wake` but for its wait for
+ * a processor. */
+static __always_inline enum noted where_noted(struct thread *t, u64 since, u64 wake)
+{
+	if (t->state != STATE_BLOCKED)
+		return NOT_NOTED;
+	if (unlikely(t->wake + WAKING_LEAD_NS > since))
+		return NOTED_WITH_THREAD;
+	/* Between its waking and its run queue it may have passed its cut: that processor may have been the host's. */
+	if (queues_are_known() && wake < t->next_cut + config.tick_ns)
+		return NOTED_IN_SLOT;
+	if (!(t->marks & WAIT_CUT_AT_START))
+		count(COUNTER_WAKING_NOT_SEEN, 1);
+	return NOT_NOTED;
+}
+
+/* Takes over who ended the wait. Returns what to tell of it. */
+static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, const struct wake_slot *slot)
+{
 	if (!slot)
 		return 0;
 	e->waker = slot->waker;
@@ -419,19 +408,20 @@ static __always_inline u32 end_by_slot(struct ended *e, struct thread *t, struct
 	return kind_of_waker(t, slot->waker_kind) << 8;
 }
 
-/* Notes that the wait of `task` is over. Returns what is told of it, by which one of the next two sends it. */
-static __always_inline u32 note_end(struct thread *t, struct task_struct *task, u64 since, u64 wake, u64 now,
-				     enum noted noted, u32 flags)
+/* Notes who ended a wait. A function of its own to the verifier, since many ways lead here. */
+__noinline u32 note_who_ended(struct thread *t, const struct wake_slot *slot, u64 since, u64 wake, u32 flags)
 {
-	struct ended *e = &t->last;
-	u32 told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) |
-		   bpf_get_smp_processor_id() << ENDED_CPU_SHIFT;
+	enum noted noted;
+	struct ended *e;
+	u32 told;
 
-	e->since = since;
-	e->wake = wake;
-	e->end = now;
+	if (!t)
+		return 0;
+	noted = where_noted(t, since, wake);
+	e = &t->last;
+	told = ENDED | flags | (t->marks & WAIT_CUT_AT_START) | bpf_get_smp_processor_id() << ENDED_CPU_SHIFT;
 	if (noted == NOTED_IN_SLOT) {
-		told |= end_by_slot(e, t, task);
+		told |= end_by_slot(e, t, slot);
 	} else if (noted == NOTED_WITH_THREAD) {
 		told |= kind_of_waker(t, t->waker_kind) << 8;
 		e->waker = t->waker;
@@ -443,6 +433,16 @@ static __always_inline u32 note_end(struct thread *t, struct task_struct *task, 
 		}
 	}
 	return told;
+}
+
+/* Notes that the wait of `task` is over. Returns what is told of it, by which one of the next two sends it. */
+static __always_inline u32 note_end(struct thread *t, struct task_struct *task, u64 since, u64 wake, u64 now,
+				     u32 flags)
+{
+	t->last.since = since;
+	t->last.wake = wake;
+	t->last.end = now;
+	return note_who_ended(t, wake_slot_of(task), since, wake, flags);
 }
 
 /* The record of a wait that is over; `told`: what was said of it. */

@@ -62,6 +62,7 @@ struct {
 #define GROUP_SHIFT 48
 struct python_walk {
 	u64 thread_pointer;
+	u64 tgid;
 	u64 frame; /* the next one to look at */
 	u64 group; /* what tells the frames of a C frame; 0: there are none of these */
 	u64 head; /* index of the first word of the last group */
@@ -69,6 +70,8 @@ struct python_walk {
 	u64 at; /* index of the next one to be told */
 	u64 left; /* words of the group that are still to be told */
 	u64 marker; /* what lies in the C frame of the next group; 0: there is none */
+	u64 names[6]; /* of the last frame that was looked at: what its identity is made of */
+	u64 length; /* of a name */
 	u64 words[PYTHON_WORDS];
 };
 

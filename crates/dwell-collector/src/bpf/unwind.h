@@ -12,11 +12,16 @@
 #define CELL_MASK ((1u << CHUNK_SHIFT) - 1)
 #define MAX_BP_DISTANCE (8u << 20) /* the largest stack: what is further is no frame pointer */
 #define GO_ON 255
+#define REPLACED_BIT 31 /* of where a frame's word is: it may be replaced */
 #ifndef LOOP /* calls a function up to so many times, until it returns 1 */
 #define LOOP(times, function, context) bpf_loop(times, function, context, 0)
 #endif
 #ifndef RETURN_ADDRESS /* reads the return address that lies at an address */
 #define RETURN_ADDRESS read_word
+#endif
+
+#ifndef TELL_CODE /* is told of code that a Python executes: scratch, Interpreter, address, identity */
+#define TELL_CODE(s, p, code, identity)
 #endif
 
 struct unwind {
@@ -426,15 +431,25 @@ __attribute__((noinline)) u64 pushed_row(struct scratch *s, struct process_maps 
 	return row + (1ull << 32);
 }
 
+/* The next word of the function that a frame executes. */
+static __always_inline u64 function_word(struct scratch *s)
+{
+	u64 at = s->function.left - 1;
+
+	s->function.left = at;
+	return s->function.words[at & (FUNCTION_WORDS - 1)];
+}
+
 /* V8. A frame of JavaScript has, below what its frame pointer leads to, its context and its function, which are objects; others have
  * a number there. What functions share that are made of the same text tells which one it is: a collection of garbage may put others
- * there, so its identity follows. */
-__attribute__((noinline)) u64 look_at_function(struct scratch *s, struct process_maps *maps, u64 frame)
+ * there, so its identity follows. `at`: where the frame's word is; it is replaced but where the thread stands in code of the engine
+ * itself, of which most functions' first version is executed. `differs`: 0 if it is such a frame as its code keeps. */
+__attribute__((noinline)) u64 look_at_function(struct scratch *s, struct process_maps *maps, u64 frame, u64 differs, u32 at)
 {
 	u64 context, function, shared = 0, map = 0, data = 0, name = 0, script = 0, identity;
 	u16 type = 0;
 
-	if (!s || !maps)
+	if (!s || !maps || differs)
 		return 0;
 	context = read_word(s, frame - 8);
 	function = read_word(s, frame - 16);
@@ -460,20 +475,9 @@ __attribute__((noinline)) u64 look_at_function(struct scratch *s, struct process
 	s->function.words[1] = 1ull << METHOD_BIT | (u64)NO_BYTECODE << BYTECODE_SHIFT | shared;
 #endif
 	s->function.left = FUNCTION_WORDS;
+	if (at >> REPLACED_BIT)
+		s->pcs[at & PCS_MASK] = function_word(s);
 	return 1;
-}
-
-/* The next word of the function that a frame executes. */
-static __always_inline u64 function_word(struct scratch *s)
-{
-	u64 at = s->function.left - 1;
-
-	s->function.left = at;
-#if FUNCTION_WORDS > 1
-	return s->function.words[at & (FUNCTION_WORDS - 1)];
-#else
-	return s->function.words[0];
-#endif
 }
 
 /* Why a stack ends where rbp is no frame pointer. */
@@ -482,6 +486,14 @@ static __always_inline u32 no_frame_pointer(struct unwind *u, bool guess)
 	if (u->table == TABLE_FRAME_POINTER && !u->bp)
 		return END_COMPLETE;
 	return !guess || u->guessed ? END_BAD_FP : END_NO_ROW;
+}
+
+/* Where the frame's word is, and in REPLACED_BIT whether a function's may stand in its place. */
+static __always_inline u32 word_at(const struct unwind *u)
+{
+	u32 replaced = u->returned | below(u->table ^ TABLE_FRAME_POINTER, 1);
+
+	return replaced << REPLACED_BIT | (u->first + u->n - 1);
 }
 
 /* One step out of the frame. */
@@ -600,9 +612,9 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	}
 	if (cfa <= u->sp)
 		return END_LOOP;
-	/* Its code keeps a frame pointer, be it compiled or its own. */
-	if (maps->engine.shared_at && bp_at == bp && cfa == bp + 16 && bp - u->sp >= 16)
-		look_at_function(s, maps, bp);
+	/* One branch: the verifier walks each for all kinds of rows. */
+	if (maps->engine.shared_at)
+		look_at_function(s, maps, bp, (bp_at ^ bp) | (cfa ^ (bp + 16)) | below(bp - u->sp, 16), word_at(u));
 	if (bp_at)
 		u->bp = read_word(s, bp_at);
 	ra = RETURN_ADDRESS(s, cfa - 8);
@@ -652,7 +664,7 @@ static long look_at_python(u32 i, struct python_context *c)
 {
 	struct scratch *s = c->s;
 	const struct Interpreter *p = c->p;
-	u64 frame, code = 0, place = 0, previous = 0, identity = 0, names[6] = {};
+	u64 frame, code = 0, place = 0, previous = 0, identity = 0, *names;
 	u8 byte = 0;
 
 	(void)i;
@@ -669,6 +681,8 @@ static long look_at_python(u32 i, struct python_context *c)
 	if (read_user(&code, 8, frame + p->code_at) || read_user(&place, 8, frame + p->instruction_at))
 		return 1;
 	code &= ~7ull; /* there may be marks */
+	names = s->python.names;
+	__builtin_memset(names, 0, sizeof(s->python.names));
 	read_user(names, 32, code + p->names_at);
 	read_user(&names[4], 8, names[0] + p->hash_at);
 	read_user(&names[5], 8, names[2] + p->hash_at);
@@ -676,6 +690,7 @@ static long look_at_python(u32 i, struct python_context *c)
 	for (u32 j = 0; j < 6; j++)
 		identity = (identity ^ names[j]) * HASH;
 	identity >>= 32;
+	TELL_CODE(s, p, code, identity);
 #ifdef IDENTITY_FOR_PLACE
 	place = identity & NO_BYTECODE;
 #else
@@ -705,7 +720,7 @@ static __always_inline void next_group(struct scratch *s)
 }
 
 /* Finds what the thread executes in a Python, which has this number. */
-__attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number)
+__attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tgid)
 {
 	struct python_context c = { .s = s, .p = interpreter(number - 1) };
 	const struct Interpreter *p = c.p;
@@ -713,6 +728,7 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number)
 
 	if (!s || !p)
 		return 0;
+	s->python.tgid = tgid;
 	at = s->python.thread_pointer;
 	if (p->slots_at && read_user(&at, 8, at + p->slots_at))
 		return 0;
@@ -747,7 +763,7 @@ static __always_inline u64 python_word(struct scratch *s)
 static long unwind_frame(u32 i, struct unwind *u)
 {
 	struct scratch *s = u->s;
-	u64 *pc, was_returned;
+	u64 *pc;
 	u32 end;
 
 	if (!s || !u->maps)
@@ -763,16 +779,12 @@ static long unwind_frame(u32 i, struct unwind *u)
 		*pc = python_word(s);
 		return 0;
 	}
-	was_returned = u->returned;
-	*pc = u->ip | was_returned << RETURN_BIT;
+	*pc = u->ip | u->returned << RETURN_BIT;
 	end = step(u, s);
 	if (end != GO_ON) {
 		u->end = end;
 		return 1;
 	}
-	/* The engine's own code, of which most functions' first version is executed, is told only where it stands itself. */
-	if (s->function.left && (was_returned || u->table == TABLE_FRAME_POINTER))
-		*pc = function_word(s);
 	if (s->python.marker && s->python.marker < u->sp) {
 		if (s->python.left)
 			*pc = python_word(s);

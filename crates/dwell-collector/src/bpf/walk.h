@@ -75,7 +75,7 @@ __attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 fi
 		s->python.marker = 0;
 		s->function.left = 0;
 		if (u.maps->python)
-			enter_python(s, u.maps->python);
+			enter_python(s, u.maps->python, tgid);
 		bpf_loop(frames, unwind_frame, &u, 0);
 	} else {
 		s->pcs[first & PCS_MASK] = u.ip;

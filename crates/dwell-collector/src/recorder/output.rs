@@ -104,6 +104,7 @@ impl Recorder {
             (events::RECORD_FORK, "forks"),
             (events::RECORD_EXEC, "execs"),
             (events::RECORD_RENAME, "renames"),
+            (events::RECORD_CODE, "code_names"),
         ];
         let memory = (events::RECORD_MEMORY_STACK, "memory_stacks");
         let wanted = self.options.memory.then_some(memory);
