@@ -9,7 +9,7 @@ use hashbrown::HashMap;
 use std::rc::Rc;
 
 /// How often an engine is looked for in vain: its program may not be loaded when it is mapped.
-const TRIES: u32 = 100;
+const TRIES: u32 = 10;
 /// Most bytes of the names of a process: then they are forgotten, and read again.
 const MOST_BYTES: usize = 16 << 20;
 
@@ -37,6 +37,13 @@ impl JavaScript {
     pub fn wanted(&mut self) {
         if self.v8.is_none() {
             self.tries = TRIES;
+        }
+    }
+
+    /// The process ended a while ago: forgets all names.
+    pub fn forget(&mut self) {
+        if !self.known.is_empty() {
+            self.known = HashMap::new();
         }
     }
 

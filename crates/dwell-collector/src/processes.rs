@@ -48,6 +48,8 @@ pub struct Process {
 
 /// How long what seems to be missing is not looked for again, ns.
 const NOT_BEFORE_NS: u64 = 1_000_000_000;
+/// How long names of what it executed stay after its end, ns: until the last that was recorded of it has them.
+const NAMES_KEPT_NS: u64 = 2_000_000_000;
 
 impl Process {
     /// Takes in code heaps of its JVM that are new.
@@ -390,7 +392,10 @@ impl Processes {
         for process in &mut self.processes {
             let pid = process.row.pid;
             if let Some(ended) = process.row.end_ns {
-                process.python.check_ended(ended, now);
+                if now >= ended + NAMES_KEPT_NS {
+                    process.python.forget();
+                    process.javascript.forget();
+                }
                 continue;
             }
             process.python.check(pid, now);

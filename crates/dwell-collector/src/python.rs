@@ -22,8 +22,6 @@ const NAME_SELDOM_NS: u64 = 400_000_000;
 const SHARE: u64 = 200;
 /// Most bytes of the names of a process: then they are forgotten, and read again.
 const MOST_BYTES: usize = 16 << 20;
-/// How long names stay after the end of a process, ns: until the last that was recorded of it has them.
-const KEPT_NS: u64 = 2_000_000_000;
 
 /// The Python of a process, as far as one is known.
 #[derive(Default)]
@@ -53,7 +51,7 @@ impl Python {
         }
     }
 
-    /// The process is over; the names stay for some time ([`Python::check_ended`]).
+    /// The process is over; the names stay for some time ([`Python::forget`]).
     pub fn end(&mut self) {
         self.tries = 0;
         self.number = None;
@@ -200,9 +198,9 @@ impl Python {
         }
     }
 
-    /// The process ended at a time: forgets all names some time after it.
-    pub fn check_ended(&mut self, ended_ns: u64, now: u64) {
-        if now >= ended_ns + KEPT_NS && !self.known.is_empty() {
+    /// The process ended a while ago: forgets all names.
+    pub fn forget(&mut self) {
+        if !self.known.is_empty() {
             self.known = HashMap::new();
         }
     }

@@ -52,6 +52,9 @@ pub struct UserStacks {
     unknown: u64,
 }
 
+/// What code is called that is gone, as its process may be.
+const GONE: &str = "[gone]";
+
 impl UserStacks {
     /// Loads the unwinder. No process is followed yet.
     pub fn load() -> Result<Self, CollectError> {
@@ -162,21 +165,22 @@ impl UserStacks {
     /// lives: in which language, its name, and the distance from the start of what was compiled, bytes. Of a place that several
     /// methods were put into it is the outermost one.
     pub fn method_at(&mut self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
-        let id = self.processes.id_of(pid)?;
+        let id = self.processes.last_of(pid)?;
         let memory = OfProcess(pid);
-        let python = self.processes.python(id);
-        let python = interpreted(word).and_then(|(code, place)| {
-            python.code_by_place(&memory, code, place.unwrap_or(NO_BYTECODE))
-        });
-        if let Some(code) = python {
-            return Some(("python", code.function, 0));
-        }
-        let javascript = self.processes.javascript(id);
-        let function = interpreted(word).and_then(|(shared, place)| {
-            javascript.function_by_place(&memory, shared, place.unwrap_or(NO_BYTECODE))
-        });
-        if let Some(function) = function {
-            return Some(("javascript", function.called().into(), 0));
+        if let Some((code, place)) = interpreted(word) {
+            let place = place.unwrap_or(NO_BYTECODE);
+            let python = self.processes.python(id);
+            if python.is_known() {
+                let code = python.code_by_place(&memory, code, place);
+                let function = code.map_or_else(|| GONE.into(), |code| code.function);
+                return Some(("python", function, 0));
+            }
+            let javascript = self.processes.javascript(id);
+            if javascript.is_known() {
+                let function = javascript.function_by_place(&memory, code, place);
+                let function = function.map_or(GONE, |function| function.called());
+                return Some(("javascript", function.into(), 0));
+            }
         }
         let java = self.processes.java(id);
         let methods = java.methods(&memory, word);

@@ -60,9 +60,9 @@ impl<M: Memory> Heap<'_, M> {
         let name = object(self.field(script, self.layout.script_name)?)?;
         let name = self.text(name, LONGEST_PATH)?;
         // Modules are called by their addresses.
-        Some(
-            name.strip_prefix("file://")
-                .map_or(name.clone(), str::to_owned),
-        )
+        Some(match name.strip_prefix("file://") {
+            Some(path) => path.to_owned(),
+            None => name,
+        })
     }
 }

@@ -44,12 +44,12 @@ impl<M: Memory> Heap<'_, M> {
             .take(NAME_WITHIN)
             .filter_map(|word| object(*word));
         let mut texts = objects.filter_map(|object| self.text(object, LONGEST_NAME));
-        let places = behind
+        let mut places = behind
             .windows(2)
             .filter_map(|pair| position(pair[0], pair[1]));
         Some(Named {
             name: texts.find(|text| !text.is_empty()),
-            start: position(place[0], place[1]).or(places.into_iter().next()),
+            start: position(place[0], place[1]).or_else(|| places.next()),
         })
     }
 }

@@ -6,6 +6,7 @@
  * out of `stub` once libbpf has put everything in, and appends it to each program that wants it (user_stacks.rs).
  * The walk is a global function, proved once per program however often that asks for stacks.
  */
+#define IDENTITY_FOR_PLACE /* scripts print functions, not lines */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
@@ -17,7 +18,6 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define PCS_MASK 2047u
-#define IDENTITY_FOR_PLACE /* scripts print functions, not lines */
 struct scratch {
 	u64 window[WINDOW_BYTES / 8]; /* a part of the stack */
 	u64 window_at; /* its address; 1: none */

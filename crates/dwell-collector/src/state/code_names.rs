@@ -1,5 +1,5 @@
-//! Frames of code that JVMs compiled, and of what Pythons and engines of JavaScript execute, get their names at once: it may be gone when the
-//! recording ends.
+//! Frames of code that JVMs compiled, and of what Pythons and engines of JavaScript execute, get their names at once: it may be
+//! gone when the recording ends.
 use crate::intern::{Interner, Place};
 use crate::java::Java;
 use crate::processes::{OfProcess, Process, Processes};

@@ -267,7 +267,8 @@ impl<'a> Stepper<'a> {
         let Some(frame) = at.registers.get(Registers::RBP) else {
             return;
         };
-        if end != frame.wrapping_add(16) || frame.wrapping_sub(at.sp) < 16 {
+        let is_kept = at.sp.checked_add(16).is_some_and(|least| frame >= least);
+        if end != frame.wrapping_add(16) || !is_kept {
             return;
         }
         if let (Some(context), Some(function)) = (read(frame - 8), read(frame - 16))
