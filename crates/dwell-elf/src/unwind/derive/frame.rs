@@ -112,6 +112,11 @@ impl Frame {
     }
 
     fn push(&mut self, instruction: &Instruction) {
+        if self.is_return_address(instruction) {
+            // It moves: from here on the frame is as at the entry.
+            self.height = Some(8);
+            return;
+        }
         self.grow(-instruction.stack_pointer_increment());
         let saves = instruction.op0_kind() == OpKind::Register
             && instruction.op0_register() == Register::RBP;
@@ -120,6 +125,17 @@ impl Frame {
             let height = *self.height.get_or_insert(16);
             self.saved_bp = Some(-height);
         }
+    }
+
+    /// Whether a `push` has the return address, and rbp still is the caller's.
+    fn is_return_address(&self, instruction: &Instruction) -> bool {
+        let offset = instruction.memory_displacement64() as i32;
+        instruction.op0_kind() == OpKind::Memory
+            && instruction.memory_base() == Register::RSP
+            && instruction.memory_index() == Register::None
+            && self.bp == Bp::Callers
+            && self.saved_bp.is_none()
+            && self.height == offset.checked_add(8)
     }
 
     fn pop(&mut self, instruction: &Instruction) {

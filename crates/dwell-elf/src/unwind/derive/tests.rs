@@ -160,6 +160,29 @@ fn a_return_address_that_moves() {
     assert_eq!(derived, expected);
 }
 
+/// Or it is pushed again, and its place gets something else.
+#[test]
+fn a_return_address_that_is_copied() {
+    let derived = derived(&[
+        0x51, // push %rcx
+        0x57, // push %rdi
+        0xff, 0x74, 0x24, 0x10, // push 0x10(%rsp)
+        0x4c, 0x89, 0x54, 0x24, 0x18, // mov %r10,0x18(%rsp)
+        0x55, // 11: push %rbp
+        0x48, 0x89, 0xe5, // mov %rsp,%rbp
+        0xff, 0xd2, // call *%rdx
+    ]);
+    let expected = [
+        (0, 1, KIND_SP, 0),
+        (1, 2, KIND_SP, 0),
+        (2, 3, KIND_SP, 0),
+        (6, 1, KIND_SP, 0),
+        (12, 2, KIND_SP, -2),
+        (15, 2, KIND_BP, -2),
+    ];
+    assert_eq!(derived, expected);
+}
+
 #[test]
 fn nothing_to_derive() {
     let data = std::fs::read("/bin/bash").expect("bash");
