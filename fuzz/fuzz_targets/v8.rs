@@ -3,46 +3,12 @@
 use dwell_maps::Memory;
 use dwell_v8::V8;
 use libfuzzer_sys::fuzz_target;
+use stated::STATED;
 use std::cell::Cell;
 
-/// As Node.js 20 has them.
-const STATED: [(&str, i32); 35] = [
-    ("v8dbg_TaggedSize", 8),
-    ("v8dbg_SmiShiftSize", 31),
-    ("v8dbg_class_Map__instance_type__uint16_t", 12),
-    ("v8dbg_class_JSFunction__shared__SharedFunctionInfo", 24),
-    ("v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE", 262),
-    ("v8dbg_class_SharedFunctionInfo__function_data__Object", 8),
-    ("v8dbg_class_SharedFunctionInfo__name_or_scope_info__Object", 16),
-    ("v8dbg_class_SharedFunctionInfo__script_or_debug_info__HeapObject", 32),
-    ("v8dbg_type_Script__SCRIPT_TYPE", 167),
-    ("v8dbg_class_Script__name__Object", 16),
-    ("v8dbg_class_Script__source__Object", 8),
-    ("v8dbg_class_Script__line_ends__Object", 56),
-    ("v8dbg_class_FixedArrayBase__length__SMI", 8),
-    ("v8dbg_class_FixedArray__data__uintptr_t", 16),
-    ("v8dbg_type_ScopeInfo__SCOPE_INFO_TYPE", 261),
-    ("v8dbg_scopeinfo_idx_ncontextlocals", 2),
-    ("v8dbg_scopeinfo_idx_first_vars", 3),
-    ("v8dbg_IsNotStringMask", -128),
-    ("v8dbg_StringRepresentationMask", 7),
-    ("v8dbg_SeqStringTag", 0),
-    ("v8dbg_ConsStringTag", 1),
-    ("v8dbg_ExternalStringTag", 2),
-    ("v8dbg_SlicedStringTag", 3),
-    ("v8dbg_ThinStringTag", 5),
-    ("v8dbg_StringEncodingMask", 8),
-    ("v8dbg_OneByteStringTag", 8),
-    ("v8dbg_class_String__length__int32_t", 12),
-    ("v8dbg_class_SeqOneByteString__chars__char", 16),
-    ("v8dbg_class_SeqTwoByteString__chars__char", 16),
-    ("v8dbg_class_ConsString__first__String", 16),
-    ("v8dbg_class_ConsString__second__String", 24),
-    ("v8dbg_class_SlicedString__parent__String", 16),
-    ("v8dbg_class_SlicedString__offset__SMI", 24),
-    ("v8dbg_class_ThinString__actual__String", 16),
-    ("v8dbg_class_ExternalString__resource__Object", 16),
-];
+#[path = "../../crates/dwell-v8/tests/stated/mod.rs"]
+mod stated;
+
 const NUMBERS: u64 = 0x1000;
 /// What describes objects: of which type, its place says.
 const MAPS: u64 = 0x10_0000;

@@ -1,17 +1,15 @@
 //! JavaScript: which functions the V8 engine of a process executes.
 use crate::address_space::AddressSpace;
+use crate::kept_names::KeptNames;
 use crate::modules::Modules;
 use crate::processes::OfProcess;
 use dwell_abi::events::{Engine, NO_BYTECODE};
 use dwell_maps::{Kept, Memory};
 use dwell_v8::{Function, NoV8, V8, is_wanted};
-use hashbrown::HashMap;
 use std::rc::Rc;
 
 /// How often an engine is looked for in vain: its program may not be loaded when it is mapped.
 const TRIES: u32 = 10;
-/// Most bytes of the names of a process: then they are forgotten, and read again.
-const MOST_BYTES: usize = 16 << 20;
 
 /// The engine of a process, as far as one is known.
 #[derive(Default)]
@@ -20,8 +18,7 @@ pub struct JavaScript {
     /// How often it is still looked for.
     tries: u32,
     /// Functions by the addresses of what they share and by their identities, also those that are gone.
-    known: HashMap<(u64, u32), Function>,
-    known_bytes: usize,
+    known: KeptNames<Function>,
 }
 
 impl JavaScript {
@@ -42,9 +39,7 @@ impl JavaScript {
 
     /// The process ended a while ago: forgets all names.
     pub fn forget(&mut self) {
-        if !self.known.is_empty() {
-            self.known = HashMap::new();
-        }
+        self.known.forget();
     }
 
     /// Whether it may be there by now.
@@ -84,20 +79,17 @@ impl JavaScript {
         memory: &impl Memory,
         (shared, identity): (u64, u32),
     ) -> Option<&Function> {
-        if !self.known.contains_key(&(shared, identity)) {
+        let key = (shared, identity);
+        if self.known.get(key).is_none() {
             let v8 = self.v8.as_ref()?;
             if v8.identity(memory, shared)? != identity {
                 return None;
             }
             let function = v8.function(memory, shared)?;
-            if self.known_bytes > MOST_BYTES {
-                self.known_bytes = 0;
-                self.known = HashMap::new();
-            }
-            self.known_bytes += size_of::<Function>() + function.bytes();
-            self.known.insert((shared, identity), function);
+            let bytes = function.bytes();
+            self.known.add(key, function, bytes);
         }
-        self.known.get(&(shared, identity))
+        self.known.get(key)
     }
 
     /// The function that a word of a script's stack tells of: the lowest bits of its identity are in its place.

@@ -19,6 +19,7 @@ mod intern;
 mod java;
 mod java_methods;
 mod javascript;
+mod kept_names;
 mod kernel_code;
 mod kernel_locks;
 mod kernel_marks;

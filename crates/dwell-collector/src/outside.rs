@@ -44,8 +44,11 @@ impl Compiled for CompiledBy<'_> {
         group.map_or(&[], |group| &group.words)
     }
 
+    fn has_functions(&self) -> bool {
+        self.executed.is_some() && self.process.javascript.is_known()
+    }
+
     fn function_of(&self, context: u64, function: u64) -> Option<u64> {
-        self.executed.as_ref()?;
         let memory = OfProcess(self.process.row.pid);
         let javascript = &self.process.javascript;
         let shared = javascript.executed(&memory, context, function)?;

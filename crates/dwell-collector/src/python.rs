@@ -1,6 +1,7 @@
 //! Python: what the CPython of a process executes.
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
+use crate::kept_names::KeptNames;
 use crate::machine;
 use crate::modules::Modules;
 use crate::processes::OfProcess;
@@ -20,8 +21,6 @@ const NAME_EVERY_NS: u64 = 50_000_000;
 const NAME_SELDOM_NS: u64 = 400_000_000;
 /// One part in so many of our time at most goes into that.
 const SHARE: u64 = 200;
-/// Most bytes of the names of a process: then they are forgotten, and read again.
-const MOST_BYTES: usize = 16 << 20;
 
 /// The Python of a process, as far as one is known.
 #[derive(Default)]
@@ -34,8 +33,7 @@ pub struct Python {
     /// Its symbols' actual addresses, while it is looked for.
     symbols: HashMap<String, u64>,
     /// Code by its address and its identity, also what is gone.
-    known: HashMap<(u64, u32), Source>,
-    known_bytes: usize,
+    known: KeptNames<Source>,
     /// When what threads execute gets its names again, ns of CLOCK_BOOTTIME, and how long after the last time.
     name_at: u64,
     name_every: u64,
@@ -115,7 +113,7 @@ impl Python {
         if self.is_new(code, identity) {
             self.know(memory, code);
         }
-        Some(self.known.get(&(code, identity))?.at(instruction))
+        Some(self.known.get((code, identity))?.at(instruction))
     }
 
     /// The code that a word of a script's stack tells of: the lowest bits of its identity are in its place.
@@ -134,7 +132,7 @@ impl Python {
         let key = (record.code, record.identity);
         let function = record.function.get(..record.function_bytes as usize);
         let file = record.file.get(..record.file_bytes as usize);
-        if !self.known.contains_key(&key)
+        if self.known.get(key).is_none()
             && let Some(source) = function
                 .zip(file)
                 .and_then(|(f, file)| Source::told(f, file))
@@ -145,7 +143,7 @@ impl Python {
 
     /// Whether all that tells of code is still to be read.
     fn is_new(&self, code: u64, identity: u32) -> bool {
-        let known = self.known.get(&(code, identity));
+        let known = self.known.get((code, identity));
         known.is_none_or(Source::is_told)
     }
 
@@ -164,12 +162,8 @@ impl Python {
     }
 
     fn add(&mut self, key: (u64, u32), source: Source) {
-        if self.known_bytes > MOST_BYTES {
-            self.known_bytes = 0;
-            self.known = HashMap::new();
-        }
-        self.known_bytes += size_of::<Source>() + source.bytes();
-        self.known.insert(key, source);
+        let bytes = source.bytes();
+        self.known.add(key, source, bytes);
     }
 
     /// What a thread executes that stands still, innermost first. It is known by its number as its own process has it.
@@ -200,9 +194,7 @@ impl Python {
 
     /// The process ended a while ago: forgets all names.
     pub fn forget(&mut self) {
-        if !self.known.is_empty() {
-            self.known = HashMap::new();
-        }
+        self.known.forget();
     }
 }
 

@@ -13,7 +13,7 @@ const PLACE_WITHIN: usize = 6;
 pub(crate) const LONGEST_NAME: u32 = 500;
 
 /// What a function is called and where its parameters begin in its script, characters.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default)]
 pub(crate) struct Named {
     pub(crate) name: Option<String>,
     pub(crate) start: Option<u32>,
@@ -33,9 +33,9 @@ impl<M: Memory> Heap<'_, M> {
             _ => return None,
         };
         let first = layout.scope_first;
-        let place = match first > layout.scope_count + 2 {
-            true => [word(first - 2)?, word(first - 1)?],
-            false => [NO_NUMBER; 2],
+        let stated = match first > layout.scope_count + 2 {
+            true => position(word(first - 2)?, word(first - 1)?),
+            false => None,
         };
         let behind = (first + variables..).map_while(word).take(PLACE_WITHIN);
         let behind: Vec<u64> = behind.collect();
@@ -49,13 +49,10 @@ impl<M: Memory> Heap<'_, M> {
             .filter_map(|pair| position(pair[0], pair[1]));
         Some(Named {
             name: texts.find(|text| !text.is_empty()),
-            start: position(place[0], place[1]).or_else(|| places.next()),
+            start: stated.or_else(|| places.next()),
         })
     }
 }
-
-/// A word that is no number.
-const NO_NUMBER: u64 = 1;
 
 /// Where a function begins, if two words can be where it begins and ends.
 fn position(start: u64, end: u64) -> Option<u32> {

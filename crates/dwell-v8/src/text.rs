@@ -14,12 +14,6 @@ pub(crate) enum Piece {
     TwoByte(Vec<u16>),
 }
 
-/// Where characters of a string lie that is one piece.
-struct Flat {
-    address: u64,
-    one_byte: bool,
-}
-
 impl<M: Memory> Heap<'_, M> {
     fn texts(&self) -> &Texts {
         &self.layout.texts
@@ -100,36 +94,36 @@ impl<M: Memory> Heap<'_, M> {
             let actual = self.object_at(text, texts.thin_actual)?;
             return self.pieces_within(actual, range, deep, left, out);
         }
-        let flat = self.flat(text, kind, one_byte)?;
-        self.flat_piece(&flat, range).map(out)
+        let characters = self.characters(text, kind, one_byte)?;
+        self.piece(characters, one_byte, range).map(out)
     }
 
-    fn flat(&self, text: u64, kind: u16, one_byte: bool) -> Option<Flat> {
+    /// Where the characters of a string lie that is one piece.
+    fn characters(&self, text: u64, kind: u16, one_byte: bool) -> Option<u64> {
         let texts = self.texts();
-        let address = if kind == texts.sequential {
+        if kind == texts.sequential {
             let chars = match one_byte {
                 true => texts.one_byte_chars,
                 false => texts.two_byte_chars,
             };
-            text.checked_add(chars)?
+            text.checked_add(chars)
         } else if kind == texts.external {
             // Behind what it belongs to stands where its characters are.
-            self.field(text, texts.external_resource + 8)?
+            self.field(text, texts.external_resource + 8)
         } else {
-            return None;
-        };
-        Some(Flat { address, one_byte })
+            None
+        }
     }
 
-    fn flat_piece(&self, flat: &Flat, range: Range<u32>) -> Option<Piece> {
+    fn piece(&self, characters: u64, one_byte: bool, range: Range<u32>) -> Option<Piece> {
         let length = range.end.checked_sub(range.start)? as usize;
-        let width = if flat.one_byte { 1 } else { 2 };
+        let width = if one_byte { 1 } else { 2 };
         let mut bytes = vec![0; length * width as usize];
-        let from = flat.address.checked_add(width * u64::from(range.start))?;
+        let from = characters.checked_add(width * u64::from(range.start))?;
         if !self.memory.read(from, &mut bytes) {
             return None;
         }
-        Some(match flat.one_byte {
+        Some(match one_byte {
             true => Piece::OneByte(bytes),
             false => {
                 let (units, _) = bytes.as_chunks();

@@ -1,52 +1,11 @@
 //! A made engine: what no real one shows.
+mod stated;
+
 use dwell_maps::Memory;
 use dwell_v8::{Function, NoV8, V8, is_wanted};
+use stated::STATED;
 use std::collections::HashMap;
 
-/// What Node.js 20 states.
-const STATED: [(&str, i32); 35] = [
-    ("TaggedSize", 8),
-    ("SmiShiftSize", 31),
-    ("class_Map__instance_type__uint16_t", 12),
-    ("class_JSFunction__shared__SharedFunctionInfo", 24),
-    (
-        "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE",
-        SHARED_TYPE as i32,
-    ),
-    ("class_SharedFunctionInfo__function_data__Object", 8),
-    ("class_SharedFunctionInfo__name_or_scope_info__Object", 16),
-    (
-        "class_SharedFunctionInfo__script_or_debug_info__HeapObject",
-        32,
-    ),
-    ("type_Script__SCRIPT_TYPE", SCRIPT_TYPE as i32),
-    ("class_Script__name__Object", 16),
-    ("class_Script__source__Object", 8),
-    ("class_Script__line_ends__Object", 56),
-    ("class_FixedArrayBase__length__SMI", 8),
-    ("class_FixedArray__data__uintptr_t", 16),
-    ("type_ScopeInfo__SCOPE_INFO_TYPE", SCOPE_TYPE as i32),
-    ("scopeinfo_idx_ncontextlocals", 2),
-    ("scopeinfo_idx_first_vars", 3),
-    ("IsNotStringMask", -128),
-    ("StringRepresentationMask", 7),
-    ("SeqStringTag", 0),
-    ("ConsStringTag", CONS as i32),
-    ("ExternalStringTag", 2),
-    ("SlicedStringTag", SLICED as i32),
-    ("ThinStringTag", THIN as i32),
-    ("StringEncodingMask", ONE_BYTE as i32),
-    ("OneByteStringTag", ONE_BYTE as i32),
-    ("class_String__length__int32_t", 12),
-    ("class_SeqOneByteString__chars__char", 16),
-    ("class_SeqTwoByteString__chars__char", 16),
-    ("class_ConsString__first__String", 16),
-    ("class_ConsString__second__String", 24),
-    ("class_SlicedString__parent__String", 16),
-    ("class_SlicedString__offset__SMI", 24),
-    ("class_ThinString__actual__String", 16),
-    ("class_ExternalString__resource__Object", 16),
-];
 const SHARED_TYPE: u64 = 262;
 const SCRIPT_TYPE: u64 = 167;
 const SCOPE_TYPE: u64 = 261;
@@ -89,14 +48,9 @@ impl Made {
         }
     }
 
-    fn symbols() -> impl Iterator<Item = (String, u64)> {
-        let stated = STATED.iter().zip(0..);
-        stated.map(|((name, _), i)| (format!("v8dbg_{name}"), NUMBERS + 8 * i))
-    }
-
     fn read(&self) -> Result<V8, NoV8> {
-        let symbols: Vec<_> = Made::symbols().collect();
-        V8::read(self, symbols.iter().map(|(name, at)| (name.as_str(), *at)))
+        let symbols = STATED.iter().zip(0..);
+        V8::read(self, symbols.map(|((name, _), i)| (*name, NUMBERS + 8 * i)))
     }
 
     /// An object of a type; the word that leads to it.

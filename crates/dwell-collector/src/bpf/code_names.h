@@ -12,46 +12,33 @@ struct {
 	__type(value, u64);
 } told_codes SEC(".maps");
 
-/* How many characters a string has; 0: unknown. */
-static __always_inline u64 length_of(struct scratch *s, const struct Interpreter *p, u64 string)
+/* Copies one of the names; of one that is too long its beginning, or its end. Returns how many bytes. */
+static __always_inline u32 copy_name(struct scratch *s, const struct Interpreter *p, u32 name, u8 *to, u32 most, bool its_end)
 {
+	u64 from = s->python.names[name] + p->text_at;
+	u32 n;
+
 	s->python.length = 0;
-	bpf_probe_read_user(&s->python.length, 8, (void *)(string + p->hash_at - 8));
-	return s->python.length;
+	bpf_probe_read_user(&s->python.length, 8, (void *)(s->python.names[name] + p->hash_at - 8));
+	n = s->python.length < most ? s->python.length : most;
+	if (its_end)
+		from += s->python.length - n;
+	return bpf_probe_read_user(to, n, (void *)from) ? 0 : n;
 }
 
-/* Of the code that was looked at last. */
-__attribute__((noinline)) u64 send_code(struct scratch *s, const struct Interpreter *p, u64 code, u32 identity)
+/* Of the code that was looked at last; bytes behind the names are those of earlier ones. */
+__attribute__((noinline)) u64 send_code(struct scratch *s, const struct Interpreter *p)
 {
 	struct CodeRecord *r;
-	u64 from, length;
-	u32 n;
 
 	if (!s || !p)
 		return 1;
 	r = &s->code;
-	__builtin_memset(r, 0, sizeof(*r));
 	r->kind = RECORD_CODE;
 	r->tgid = s->python.tgid;
 	r->time = bpf_ktime_get_boot_ns();
-	r->code = code;
-	r->identity = identity;
-	from = s->python.names[2];
-	length = length_of(s, p, from);
-	from += p->text_at;
-	n = length < sizeof(r->function) ? length : sizeof(r->function);
-	if (!bpf_probe_read_user(r->function, n, (void *)from))
-		r->function_bytes = n;
-	from = s->python.names[0];
-	length = length_of(s, p, from);
-	from += p->text_at;
-	n = sizeof(r->file);
-	if (length > sizeof(r->file))
-		from += length - sizeof(r->file);
-	else
-		n = length;
-	if (!bpf_probe_read_user(r->file, n, (void *)from))
-		r->file_bytes = n;
+	r->function_bytes = copy_name(s, p, 2, r->function, sizeof(r->function), false);
+	r->file_bytes = copy_name(s, p, 0, r->file, sizeof(r->file), true);
 	send(RECORD_CODE, r, sizeof(*r));
 	return 0;
 }
@@ -65,6 +52,8 @@ static __always_inline void tell_code(struct scratch *s, const struct Interprete
 	if (!last || *last == told)
 		return;
 	*last = told;
-	send_code(s, p, code, identity);
+	s->code.code = code;
+	s->code.identity = identity;
+	send_code(s, p);
 }
 #define TELL_CODE tell_code

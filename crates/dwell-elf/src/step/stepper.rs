@@ -39,6 +39,11 @@ pub trait Compiled {
         &[]
     }
 
+    /// Whether there may be such functions as [`Compiled::function_of`] tells.
+    fn has_functions(&self) -> bool {
+        false
+    }
+
     /// The word for the function that a frame executes which has these two words below its frame pointer, the upper one first;
     /// none where it is not an engine's that has them there.
     fn function_of(&self, _context: u64, _function: u64) -> Option<u64> {
@@ -268,7 +273,7 @@ impl<'a> Stepper<'a> {
             return;
         };
         let is_kept = at.sp.checked_add(16).is_some_and(|least| frame >= least);
-        if end != frame.wrapping_add(16) || !is_kept {
+        if !self.compiled.has_functions() || end != frame.wrapping_add(16) || !is_kept {
             return;
         }
         if let (Some(context), Some(function)) = (read(frame - 8), read(frame - 16))
