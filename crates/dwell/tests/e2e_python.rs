@@ -181,8 +181,12 @@ fn modules_have_their_names_while_they_are_imported() {
         let recorded = launch(&[&python, FRAMES, "imports", &MODULES.to_string()]);
         let index = Index::of(&recorded.tables);
         let mut weights = [0; MODULES];
+        let mut all = 0;
         for (stack, weight) in index.weights() {
             let names = index.user_names(stack);
+            if names.iter().any(|name| name == "imports") {
+                all += weight;
+            }
             assert!(!names.iter().any(|name| name == "[Python]"), "{names:?}");
             // Of what they import the innermost one is busy.
             let modules = names
@@ -201,8 +205,11 @@ fn modules_have_their_names_while_they_are_imported() {
         // Samples are some 10 ms apart; the time of one module is three to five of them.
         let seen = weights.iter().filter(|weight| **weight > 0).count();
         assert!(seen >= MODULES * 9 / 10, "{weights:?}");
-        let all: u64 = weights.iter().sum();
-        let expected = MODULES as u64 * 40_000_000;
-        assert!(all > expected * 9 / 10 && all < expected * 13 / 10, "{all}");
+        // Nothing else takes time there, but for the files, which are small.
+        let told: u64 = weights.iter().sum();
+        assert!(told > all * 95 / 100, "{told} of {all}");
+        // Some 160 samples: 3.7 standard deviations.
+        let expected = MODULES as f64 * 40e6;
+        assert!((told as f64 / expected - 1.0).abs() < 0.3, "{told}");
     }
 }
