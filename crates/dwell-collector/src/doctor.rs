@@ -63,7 +63,7 @@ fn or(good: bool, otherwise: Verdict) -> Verdict {
 /// Looks at everything a recording needs. The programs are loaded for a moment and taken back.
 pub fn examine() -> Vec<Check> {
     let [_, kernel, arch] = machine::names();
-    let marks = KernelMarks::read();
+    let (marks, _) = KernelMarks::read();
     let mut checks = vec![
         check(
             "processor",

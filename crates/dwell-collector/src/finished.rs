@@ -18,6 +18,8 @@ pub struct Finished {
     pub write_error: Option<dwell_recording::RecordingError>,
     /// Modules whose unwind information could not be read.
     pub problems: Vec<String>,
+    /// The kernel's symbols, if they were read lately: the text of `/proc/kallsyms`.
+    pub kernel_symbols: Option<String>,
     pub(crate) state: State,
     /// The launched command, which may outlive its recording.
     pub launched: Option<Launched>,

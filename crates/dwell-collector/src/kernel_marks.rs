@@ -2,7 +2,6 @@
 use libbpf_rs::btf::types::DataSec;
 use libbpf_rs::btf::{Btf, BtfType};
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::ops::Range;
 
 /// What a kernel function in a stack says.
@@ -125,23 +124,21 @@ fn between_processor_variables(from: &str, to: &str) -> Option<u64> {
 }
 
 impl KernelMarks {
-    /// Reads `/proc/kallsyms` and the kernel's BTF once.
-    pub fn read() -> Self {
-        KernelMarks {
+    /// Reads the kernel's symbols, which are returned as `/proc/kallsyms` has them (some MiB), and its BTF.
+    pub fn read() -> (Self, String) {
+        let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let marks = KernelMarks {
             queue_to_irq_regs: between_processor_variables("runqueues", "__irq_regs"),
-            ..fs::File::open("/proc/kallsyms").map_or_else(
-                |_| KernelMarks::default(),
-                |symbols| Self::parse(BufReader::new(symbols)),
-            )
-        }
+            ..Self::parse(&symbols)
+        };
+        (marks, symbols)
     }
 
-    /// Line by line: all of it is some MiB, which the allocator would keep.
-    fn parse(symbols: impl BufRead) -> Self {
+    fn parse(symbols: &str) -> Self {
         let mut marks = KernelMarks::default();
         let mut open: Option<(u64, Mark)> = None;
         let mut bh_enable_open = false;
-        for line in symbols.lines().map_while(Result::ok) {
+        for line in symbols.lines() {
             let mut parts = line.split_ascii_whitespace();
             let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
             else {
@@ -264,7 +261,7 @@ mod tests {
 
     #[test]
     fn stacks_lose_their_interrupt() {
-        let marks = KernelMarks::parse(SYMBOLS.as_bytes());
+        let marks = KernelMarks::parse(SYMBOLS);
         assert_eq!(marks.tick_function, Some(0x4000));
         assert_eq!(marks.without_interrupt(&[0x2010, 0x3005, 0x5000]), [0x5000]);
         assert_eq!(marks.without_interrupt(&[0x1100, 0x5000]), [0x1100, 0x5000]);
@@ -273,7 +270,7 @@ mod tests {
     #[test]
     fn who_ends_is_told_from_who_begins_another_program() {
         let symbols = "1000 T do_exit\n2000 T __x64_sys_execve\n3000 T schedule\n";
-        let marks = KernelMarks::parse(symbols.as_bytes());
+        let marks = KernelMarks::parse(symbols);
         assert!(marks.in_exit(&[0x3010, 0x1020]) && !marks.in_exec(&[0x3010, 0x1020]));
         assert!(marks.in_exec(&[0x3010, 0x2020]) && !marks.in_exit(&[0x3010, 0x2020]));
     }
@@ -281,7 +278,7 @@ mod tests {
     #[test]
     fn who_goes_to_sleep_is_seen_below_the_scheduler() {
         let symbols = "6000 T __sched_text_start\n6000 T __schedule\n6100 T __sched_text_end\n";
-        let marks = KernelMarks::parse(symbols.as_bytes());
+        let marks = KernelMarks::parse(symbols);
         let stack =
             marks.without_switching(&[0x9000, 0x9100, 0x6050, 0x6010, 0x7000, 0x6020, 0x8000]);
         assert_eq!(stack, [0x7000, 0x8000]);
@@ -291,20 +288,17 @@ mod tests {
     #[test]
     fn the_unwind_table_is_known_whole_or_not_at_all() {
         let symbols = "1000 T _stext\n9000 T _etext\na000 R __start_orc_unwind_ip\na010 R __start_orc_unwind\na010 R __stop_orc_unwind_ip\n";
-        let orc = KernelMarks::parse(symbols.as_bytes()).orc;
+        let orc = KernelMarks::parse(symbols).orc;
         assert_eq!((orc.len(), orc.rows, orc.text), (4, 0xa010, 0x1000..0x9000));
         let without_rows = symbols.replace("__start_orc_unwind\n", "x\n");
-        assert_eq!(KernelMarks::parse(without_rows.as_bytes()).orc.len(), 0);
-        assert_eq!(
-            KernelMarks::parse("1000 T _stext\n".as_bytes()).orc.len(),
-            0
-        );
+        assert_eq!(KernelMarks::parse(&without_rows).orc.len(), 0);
+        assert_eq!(KernelMarks::parse("1000 T _stext\n").orc.len(), 0);
     }
 
     #[test]
     fn where_a_jump_leads_is_no_return_address() {
         let symbols = "100 T __entry_text_start\n200 T __entry_text_end\n300 T __x86_indirect_thunk_rax\n310 T srso_return_thunk\n320 T other\n";
-        let marks = KernelMarks::parse(symbols.as_bytes());
+        let marks = KernelMarks::parse(symbols);
         assert_eq!(marks.ranges.len(), 1);
         let nearer = [None, Some(0x150), Some(0x301), Some(0x31f), Some(0x320)];
         let told = nearer.map(|pc| marks.is_instruction(pc));
@@ -313,7 +307,7 @@ mod tests {
 
     #[test]
     fn wakers_are_told_apart() {
-        let marks = KernelMarks::parse(SYMBOLS.as_bytes());
+        let marks = KernelMarks::parse(SYMBOLS);
         assert_eq!(
             marks.waker(&[0x9000, 0x1010, 0x5000]),
             (&[0x5000][..], WakerStack::Task)

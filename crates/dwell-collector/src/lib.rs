@@ -15,6 +15,7 @@ mod error;
 mod finished;
 pub mod functions;
 mod futexes;
+mod halves;
 mod intern;
 mod java;
 mod java_methods;

@@ -1,4 +1,5 @@
 //! Facts of the machine: processors, clocks, kernel functions.
+use crate::modules::map_file;
 use dwell_recording::meta::ClockAnchor;
 use std::fs;
 
@@ -154,12 +155,21 @@ pub struct AfterWaits {
 impl AfterWaits {
     /// What the running kernel has. `DWELL_STACKS_BEFORE=1` says neither: to try what an older one would do.
     pub fn of_kernel() -> Self {
-        // Names are NUL-terminated strings in the BTF blob of a few MiB.
-        let btf = match std::env::var_os("DWELL_STACKS_BEFORE") {
-            None => std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default(),
-            Some(_) => Vec::new(),
-        };
-        let has = |name: &[u8]| memchr::memmem::find(&btf, name).is_some();
+        const TYPES: &str = "/sys/kernel/btf/vmlinux";
+        if std::env::var_os("DWELL_STACKS_BEFORE").is_some() {
+            return Self::of(&[]);
+        }
+        // Mapped where the kernel allows that (Linux 6.16): it can be read by pages only, and is some MiB.
+        let mapped = fs::File::open(TYPES).ok().and_then(|f| map_file(&f));
+        match mapped {
+            Some(types) => Self::of(&types),
+            None => Self::of(&fs::read(TYPES).unwrap_or_default()),
+        }
+    }
+
+    /// By the kernel's description of its types (BTF), in which names are strings that end with a NUL.
+    fn of(types: &[u8]) -> Self {
+        let has = |name: &[u8]| memchr::memmem::find(types, name).is_some();
         AfterWaits {
             switches: has(b"\0btf_trace_sched_exit_tp\0"),
             task_work: has(b"\0bpf_task_work_schedule_resume_impl\0"),

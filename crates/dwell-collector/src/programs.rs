@@ -1,10 +1,11 @@
-//! The eBPF programs: load, attach, detach. Beside `functions`, the only module that names libbpf.
+//! The eBPF programs: load, attach, detach. Beside `functions` and `halves`, the only module that names libbpf.
 use crate::error::CollectError;
+use crate::halves::{Halves, OpenHalves};
 use crate::kernel_marks::KernelMarks;
 use crate::own_clock::OwnClock;
 use crate::unwind_maps::UnwindMaps;
 use dwell_abi::events::{self, Config};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::ops::Range;
@@ -43,9 +44,19 @@ pub struct Programs {
     links: Vec<Link>,
     on_switched: Option<Link>,
     own_clock: Option<OwnClock>,
-    object: Object,
+    halves: Halves,
     unwind_maps: UnwindMaps,
 }
+
+/// Programs that are loaded beside the others: about half of what the kernel has to prove.
+const BESIDE: [&str; 6] = [
+    "on_exec",
+    "on_rename",
+    "on_fork",
+    "on_tick",
+    "on_clock",
+    "on_sweep",
+];
 
 fn quiet(_level: PrintLevel, _text: String) {}
 
@@ -75,23 +86,23 @@ impl Programs {
         wanted: Wanted,
     ) -> Result<Programs, CollectError> {
         quiet_libbpf();
-        let mut open = ObjectBuilder::default()
-            .open_memory(&OBJECT.0)
-            .map_err(CollectError::load)?;
-        let chunk = UnwindMaps::prepare(&mut open)?;
-        prepare(&mut open, &config, clock, ring_bytes)?;
+        let mut halves = OpenHalves::open(&OBJECT.0)?;
+        let open = &mut halves.first;
+        let chunk = UnwindMaps::prepare(open)?;
+        prepare(open, &config, clock, ring_bytes)?;
         if !wanted.kernel_locks {
-            leave_out(&mut open, &crate::kernel_locks::PROGRAMS);
+            leave_out(open, &crate::kernel_locks::PROGRAMS);
         }
         if !wanted.memory {
-            leave_out(&mut open, &crate::memory::PROGRAMS);
-            leave_out_maps(&mut open, &crate::memory::MAPS)?;
+            leave_out(open, &crate::memory::PROGRAMS);
+            leave_out_maps(open, &crate::memory::MAPS)?;
         }
         if !wanted.switches {
-            leave_out(&mut open, &["on_switched"]);
+            leave_out(open, &["on_switched"]);
         }
-        let object = open.load().map_err(CollectError::load)?;
-        let iterator = program(&object, "on_sweep")?
+        let halves = halves.load(&BESIDE)?;
+        let iterator = halves
+            .program("on_sweep")?
             .attach_iter_with_opts(libbpf_rs::IterOpts::None)
             .map_err(CollectError::load)?;
         Ok(Programs {
@@ -99,8 +110,8 @@ impl Programs {
             links: Vec::new(),
             on_switched: None,
             own_clock: None,
-            unwind_maps: UnwindMaps::of(&object, chunk)?,
-            object,
+            unwind_maps: UnwindMaps::of(halves.maps(), chunk)?,
+            halves,
         })
     }
 
@@ -118,8 +129,10 @@ impl Programs {
                     let given = event
                         .try_clone()
                         .map_err(|e| CollectError::from_io("attaching the clock", e, ""))?;
-                    let link =
-                        program(&self.object, "on_clock")?.attach_perf_event(given.into_raw_fd());
+                    let link = self
+                        .halves
+                        .program("on_clock")?
+                        .attach_perf_event(given.into_raw_fd());
                     self.links.push(link.map_err(CollectError::attach)?);
                 }
             }
@@ -170,7 +183,7 @@ impl Programs {
 
     /// Attaches a program at the tracepoint that its section names.
     pub fn attach_tracepoint(&mut self, name: &str) -> Result<(), CollectError> {
-        let link = program(&self.object, name)?.attach();
+        let link = self.halves.program(name)?.attach();
         self.links.push(link.map_err(CollectError::attach)?);
         Ok(())
     }
@@ -179,7 +192,7 @@ impl Programs {
     /// way back to user space. Those that are owed the other way come in that way.
     pub fn tell_of_switches(&mut self, tell: bool) -> Result<(), CollectError> {
         if tell && self.on_switched.is_none() {
-            let link = program(&self.object, "on_switched")?.attach();
+            let link = self.halves.program("on_switched")?.attach();
             self.on_switched = Some(link.map_err(CollectError::attach)?);
         }
         self.map("data.switches")?
@@ -217,7 +230,9 @@ impl Programs {
 
     /// Walks over all threads of the system once with another program.
     pub(crate) fn run_iterator(&self, name: &str) -> Result<(), CollectError> {
-        let iterator = program(&self.object, name)?
+        let iterator = self
+            .halves
+            .program(name)?
             .attach_iter_with_opts(libbpf_rs::IterOpts::None)
             .map_err(CollectError::attach)?;
         run(&iterator)
@@ -225,13 +240,16 @@ impl Programs {
 
     /// Runs a program that is attached nowhere once.
     pub(crate) fn run_once(&self, name: &str) -> Result<(), CollectError> {
-        let ran = program(&self.object, name)?.test_run(libbpf_rs::ProgramInput::default());
+        let ran = self
+            .halves
+            .program(name)?
+            .test_run(libbpf_rs::ProgramInput::default());
         ran.map(drop).map_err(CollectError::map)
     }
 
     /// Marks a process as one whose threads the next sweep adopts.
     pub fn add_target(&self, tgid: u32) -> Result<(), CollectError> {
-        add_target(&self.object, tgid)
+        add_target(self.halves.maps(), tgid)
     }
 
     /// What the unwinder reads.
@@ -267,8 +285,8 @@ impl Programs {
     /// Time the programs ran, ns, if the kernel counts it (see [`count_run_time`]).
     pub fn run_time_ns(&self) -> Option<u64> {
         let infos: Vec<_> = self
-            .object
-            .progs()
+            .halves
+            .programs()
             .filter_map(|p| info(p.as_fd()))
             .collect();
         let ns = infos.iter().map(|i| i.run_time_ns).sum();
@@ -277,7 +295,7 @@ impl Programs {
 
     /// A map of the object.
     pub fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, CollectError> {
-        map(&self.object, name)
+        map(self.halves.maps(), name)
     }
 }
 

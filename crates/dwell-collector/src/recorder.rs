@@ -57,6 +57,9 @@ pub struct Recorder {
     writer: Option<Writer>,
     meta: Meta,
     next_segment: Instant,
+    /// As `/proc/kallsyms` had them at the start. To read them takes longer than all else at the end of a short
+    /// recording; a longer one does without these MiB, from its first segment on.
+    kernel_symbols: Option<String>,
     map_events: Vec<MapEvents>,
     early_maps: EarlyMaps,
     /// A target mapped something in the last round.
@@ -115,7 +118,7 @@ impl Recorder {
         let map_events = map_events?;
         let after_waits = AfterWaits::of_kernel();
         let mut programs = load(&options, after_waits)?;
-        let marks = marks.join().unwrap_or_default();
+        let (marks, kernel_symbols) = marks.join().unwrap_or_default();
         if options.clock == Clock::Tick && marks.tick_function.is_none() {
             options.clock = Clock::Timer;
             programs = load(&options, after_waits)?;
@@ -130,6 +133,7 @@ impl Recorder {
             writer: None,
             meta,
             next_segment: Instant::now() + SEGMENT_EVERY,
+            kernel_symbols: Some(kernel_symbols),
             map_events,
             early_maps: EarlyMaps::default(),
             mapping: false,
@@ -185,6 +189,7 @@ impl Recorder {
             return Ok(Step::Progress(self.progress()));
         }
         self.next_segment = Instant::now() + SEGMENT_EVERY;
+        self.kernel_symbols = None;
         Ok(match self.segment()? {
             Some(rows) => Step::Rows(Box::new(rows)),
             None => Step::Progress(self.progress()),

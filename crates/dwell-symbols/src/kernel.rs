@@ -1,6 +1,6 @@
 //! The kernel's own symbols, from `/proc/kallsyms`: the core kernel, its modules, BPF programs.
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// Largest symbol list read, bytes: ten times a large kernel's.
@@ -8,7 +8,7 @@ const MAX_LIST: u64 = 128 << 20;
 /// How far a symbol reaches when nothing of the same owner follows, bytes. The list has no sizes.
 const LAST_SYMBOL: u64 = 4096;
 
-/// A symbol: sorted by `address`, names in one string.
+/// A symbol: sorted by `address`, names in one text.
 struct Entry {
     address: u64,
     name_start: u32,
@@ -22,7 +22,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct KernelSymbols {
     entries: Vec<Entry>,
-    names: String,
+    /// The text that names are parts of.
+    list: String,
     /// Names of the owners; the core kernel is the empty one.
     owners: Vec<String>,
 }
@@ -54,7 +55,11 @@ impl KernelSymbols {
             path: path.display().to_string(),
             source,
         };
-        let symbols = Self::parse(File::open(path).map_err(unreadable)?).map_err(unreadable)?;
+        let mut list = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(MAX_LIST).read_to_end(&mut list))
+            .map_err(unreadable)?;
+        let symbols = Self::parse(String::from_utf8_lossy(&list).into_owned());
         if !symbols.entries.is_empty() {
             return Ok(symbols);
         }
@@ -65,45 +70,43 @@ impl KernelSymbols {
         }
     }
 
-    /// Reads lines `ADDRESS TYPE NAME [MODULE]`. Hidden addresses (all zero) are left out.
-    fn parse(list: impl Read) -> io::Result<Self> {
+    /// Takes lines `ADDRESS TYPE NAME [MODULE]`. Hidden addresses (all zero) are left out.
+    pub(crate) fn parse(list: String) -> Self {
         let mut symbols = Self {
             owners: vec![String::new()],
             ..Self::default()
         };
-        let mut reader = BufReader::with_capacity(1 << 16, list.take(MAX_LIST));
-        let mut line = Vec::new();
-        loop {
-            line.clear();
-            if reader.read_until(b'\n', &mut line)? == 0 {
-                break;
-            }
-            symbols.add(&line);
+        let mut at = 0;
+        for line in list.split('\n') {
+            symbols.add(line, at);
+            at += line.len() + 1;
         }
         symbols.entries.sort_by_key(|e| e.address);
-        Ok(symbols)
+        symbols.list = list;
+        symbols
     }
 
-    /// Takes one line. This runs a hundred thousand times while somebody waits for an answer.
-    fn add(&mut self, line: &[u8]) -> Option<()> {
-        let (address, rest) = hex(line)?;
+    /// Takes the line that begins at `at`. This runs a hundred thousand times while somebody waits for an answer.
+    fn add(&mut self, line: &str, at: usize) -> Option<()> {
+        let (address, rest) = hex(line.as_bytes())?;
         let &[b' ', kind, b' ', ref rest @ ..] = rest else {
             return None;
         };
-        let end = rest.iter().position(|b| b.is_ascii_whitespace())?;
+        let end = rest
+            .iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(rest.len());
         let (name, owner) = rest.split_at(end);
-        let name = std::str::from_utf8(name).ok()?;
         if address == 0 || name.is_empty() {
             return None;
         }
         let entry = Entry {
             address,
-            name_start: u32::try_from(self.names.len()).ok()?,
+            name_start: u32::try_from(at + line.len() - rest.len()).ok()?,
             name_length: u16::try_from(name.len()).ok()?,
             owner: self.owner(owner.trim_ascii()),
             text: matches!(kind, b't' | b'T' | b'w' | b'W'),
         };
-        self.names.push_str(name);
         self.entries.push(entry);
         Some(())
     }
@@ -145,7 +148,7 @@ impl KernelSymbols {
 
     fn text_of(&self, entry: &Entry) -> &str {
         let start = entry.name_start as usize;
-        &self.names[start..start + usize::from(entry.name_length)]
+        &self.list[start..start + usize::from(entry.name_length)]
     }
 
     /// Which of several names at one address reads best; smaller is better.
@@ -190,8 +193,7 @@ ffffffffc0003000 t
 ";
 
     fn name(address: u64) -> Option<String> {
-        KernelSymbols::parse(LIST.as_bytes())
-            .unwrap()
+        KernelSymbols::parse(LIST.to_owned())
             .name(address)
             .map(str::to_owned)
     }
@@ -220,11 +222,6 @@ ffffffffc0003000 t
     #[test]
     fn hidden_addresses_are_no_symbols() {
         let list = "0000000000000000 T _stext\n0000000000000000 t helper\n";
-        assert!(
-            KernelSymbols::parse(list.as_bytes())
-                .unwrap()
-                .entries
-                .is_empty()
-        );
+        assert!(KernelSymbols::parse(list.to_owned()).entries.is_empty());
     }
 }

@@ -82,6 +82,8 @@ pub struct Symbolizer {
     options: Options,
     debuginfod: Option<Client>,
     kernel: Option<Kernel>,
+    /// It is from some time ago, and may lack what was loaded since.
+    kernel_is_earlier: bool,
     notes: Notes,
     without_lines: BTreeMap<String, usize>,
 }
@@ -106,6 +108,7 @@ impl Symbolizer {
             options,
             debuginfod,
             kernel: None,
+            kernel_is_earlier: false,
             notes: Notes::default(),
             without_lines: BTreeMap::new(),
         }
@@ -305,9 +308,16 @@ impl Symbolizer {
     /// on first use and kept; that takes some 60 ms, so a recorder may call this without addresses
     /// while it waits for something else.
     pub fn kernel(&mut self, addresses: &[u64]) -> Vec<Vec<Symbol>> {
+        let lacks = |kernel: &Kernel| {
+            let symbols = kernel.as_ref().ok();
+            symbols.is_some_and(|s| addresses.iter().any(|&a| s.name(a).is_none()))
+        };
+        if self.kernel_is_earlier && self.kernel.as_ref().is_some_and(lacks) {
+            self.kernel = None;
+            self.kernel_is_earlier = false;
+        }
         let read = || KernelSymbols::read().map_err(|error| error.to_string());
-        let kernel = self.kernel.get_or_insert_with(read);
-        let symbols = match kernel {
+        let symbols = match self.kernel.get_or_insert_with(read) {
             Ok(symbols) => symbols,
             Err(reason) => {
                 self.notes.add(reason.clone());
@@ -328,6 +338,13 @@ impl Symbolizer {
     /// a copy of that of the kernel that recorded.
     pub fn use_kernel_symbols(&mut self, list: &Path) {
         self.kernel = Some(KernelSymbols::read_from(list).map_err(|error| error.to_string()));
+    }
+
+    /// Takes the running kernel's symbols from the text of `/proc/kallsyms` as it was some time ago. Addresses
+    /// that are in none of these, as those of modules that were loaded since, have it read anew.
+    pub fn use_earlier_kernel_symbols(&mut self, list: String) {
+        self.kernel = Some(Ok(KernelSymbols::parse(list)));
+        self.kernel_is_earlier = true;
     }
 
     /// Why the kernel's functions have no names. None when they have, or before they were asked

@@ -38,3 +38,28 @@ fn names_are_those_of_the_list() {
     }
     assert_eq!(symbolizer.kernel_hidden(), None);
 }
+
+#[test]
+fn what_an_earlier_list_lacks_is_read_anew() {
+    let mut symbolizer = Symbolizer::new(Options::default());
+    let Ok(list) = std::fs::read_to_string("/proc/kallsyms") else {
+        return;
+    };
+    let mut functions = list.lines().filter_map(|line| {
+        let [address, "T", name] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let address = u64::from_str_radix(address, 16).ok()?;
+        (address != 0).then_some((address, name))
+    });
+    let Some((known, name)) = functions.next() else {
+        return;
+    };
+    let (unknown, _) = functions.next_back().expect("more than one function");
+    symbolizer.use_earlier_kernel_symbols(format!("{known:x} T {name}_once\n"));
+    let before = symbolizer.kernel(&[known]);
+    assert_eq!(before[0][0].function, format!("{name}_once"));
+    let after = symbolizer.kernel(&[known, unknown]);
+    assert_ne!(after[0][0].function, format!("{name}_once"));
+    assert_eq!(after[1].len(), 1);
+}

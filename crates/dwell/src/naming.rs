@@ -21,6 +21,9 @@ pub fn symbolizer() -> Symbolizer {
 /// at; returns what a person should know.
 pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingError> {
     let mut symbolizer = symbolizer();
+    if let Some(list) = finished.kernel_symbols.take() {
+        symbolizer.use_earlier_kernel_symbols(list);
+    }
     let mut leaves = Leaves::of(finished.running_stacks());
     let mut appended = Ok(());
     for group in finished.unnamed() {

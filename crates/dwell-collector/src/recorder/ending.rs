@@ -69,6 +69,7 @@ impl Recorder {
             write_error: self.write_error,
             problems: std::mem::take(&mut self.state.modules.problems),
             writer,
+            kernel_symbols: self.kernel_symbols,
             state: self.state,
         })
     }

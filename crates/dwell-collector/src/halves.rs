@@ -1,0 +1,108 @@
+//! Loads an eBPF object's programs in two threads.
+//!
+//! Most of what the start of a recording takes is the kernel's proof of each program, and libbpf asks for one after
+//! the other. So the object is opened twice: each of the two has one half of the programs, and both the same maps.
+use crate::error::CollectError;
+use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, OpenObject, ProgramMut};
+use std::os::fd::BorrowedFd;
+use std::thread;
+
+/// An object that is opened and not loaded yet.
+pub(crate) struct OpenHalves {
+    /// To be configured: what it leaves out, the second one does, too.
+    pub first: OpenObject,
+    second: OpenObject,
+}
+
+/// The loaded object.
+pub(crate) struct Halves {
+    first: Object,
+    second: Object,
+}
+
+impl OpenHalves {
+    /// `object`: an ELF file, aligned as such.
+    pub fn open(object: &[u8]) -> Result<Self, CollectError> {
+        let open = || {
+            ObjectBuilder::default()
+                .open_memory(object)
+                .map_err(CollectError::load)
+        };
+        Ok(OpenHalves {
+            first: open()?,
+            second: open()?,
+        })
+    }
+
+    /// Loads the programs of these names beside all others.
+    pub fn load(self, beside: &[&str]) -> Result<Halves, CollectError> {
+        let OpenHalves {
+            mut first,
+            mut second,
+        } = self;
+        for (mut one, mut other) in first.progs_mut().zip(second.progs_mut()) {
+            let is_beside = beside.iter().any(|name| one.name() == *name);
+            other.set_autoload(one.autoload() && is_beside);
+            one.set_autoload(one.autoload() && !is_beside);
+        }
+        create_maps(&mut first)?;
+        share_maps(&first, &mut second)?;
+        let (first, second) = thread::scope(|scope| {
+            let second = scope.spawn(|| second.load());
+            (first.load(), second.join())
+        });
+        let second = second
+            .map_err(|_| CollectError::Internal("a thread that loads programs".to_owned()))?;
+        Ok(Halves {
+            first: first.map_err(CollectError::load)?,
+            second: second.map_err(CollectError::load)?,
+        })
+    }
+}
+
+impl Halves {
+    /// The object that all maps can be had from.
+    pub fn maps(&self) -> &Object {
+        &self.first
+    }
+
+    /// All programs, each of them twice: one of the two was not loaded, as those that were left out.
+    pub fn programs(&self) -> impl Iterator<Item = ProgramMut<'_>> {
+        self.second.progs_mut().chain(self.first.progs_mut())
+    }
+
+    /// A program that was loaded.
+    pub fn program(&self, name: &str) -> Result<ProgramMut<'_>, CollectError> {
+        self.programs()
+            .find(|p| p.name() == name && p.autoload())
+            .ok_or_else(|| CollectError::Internal(format!("no eBPF program {name} was loaded")))
+    }
+}
+
+/// Makes an object's maps, and readies its programs.
+fn create_maps(open: &mut OpenObject) -> Result<(), CollectError> {
+    // SAFETY: a live object that is not loaded, and that nobody else can reach meanwhile.
+    let error = unsafe { libbpf_sys::bpf_object__prepare(open.as_libbpf_object().as_ptr()) };
+    match error {
+        0 => Ok(()),
+        _ => Err(CollectError::load(
+            std::io::Error::from_raw_os_error(-error).into(),
+        )),
+    }
+}
+
+/// Has an object that is not prepared use the maps of one that is, of the same file.
+fn share_maps(made: &OpenObject, other: &mut OpenObject) -> Result<(), CollectError> {
+    for (made, mut other) in made.maps().zip(other.maps_mut()) {
+        if !made.autocreate() {
+            other.set_autocreate(false).map_err(CollectError::load)?;
+            continue;
+        }
+        // SAFETY: the map lives, and so does its descriptor, since its object was prepared.
+        let fd = unsafe {
+            BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(made.as_libbpf_object().as_ptr()))
+        };
+        other.reuse_fd(fd).map_err(CollectError::load)?;
+    }
+    Ok(())
+}
