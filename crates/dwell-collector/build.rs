@@ -5,7 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of `src/bpf`, each an object of its own.
-const OBJECTS: [&str; 5] = ["dwell", "functions", "spinlocks", "ustack", "crashes"];
+const OBJECTS: [&str; 6] = [
+    "dwell",
+    "functions",
+    "spinlocks",
+    "ustack",
+    "crashes",
+    "floor",
+];
 
 /// clang releases to look for, newest first; older ones lack `__builtin` forms the programs use.
 const CLANGS: [&str; 7] = [

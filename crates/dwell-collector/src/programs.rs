@@ -1,4 +1,4 @@
-//! The eBPF programs: load, attach, detach. Beside `functions` and `halves`, the only module that names libbpf.
+//! The eBPF programs: load, attach, detach. Beside `functions` and a few small ones, the only module that names libbpf.
 use crate::error::CollectError;
 use crate::halves::{Halves, OpenHalves};
 use crate::kernel_marks::KernelMarks;

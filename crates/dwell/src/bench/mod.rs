@@ -45,13 +45,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// dwell alone on every workload: a few minutes.
+    /// dwell, and the least that it could cost, on every workload: a few minutes.
     fn default() -> Self {
         Options {
             rounds: 5,
             seconds: 2.0,
             workloads: WorkloadName::ALL.to_vec(),
-            tools: vec![Tool::Dwell],
+            tools: vec![Tool::Floor, Tool::Dwell],
             programs: None,
             dwell: None,
         }

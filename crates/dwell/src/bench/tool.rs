@@ -2,6 +2,7 @@
 use super::process::{ends_within, has_ended, signal, wait};
 use super::programs::find;
 use anyhow::{Context, Result, bail};
+use dwell_collector::Floor;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -18,6 +19,8 @@ pub enum Tool {
     Nothing,
     /// `dwell record` at its defaults.
     Dwell,
+    /// eBPF programs that do nothing where those of `dwell record` do most: no recording of all switches costs less.
+    Floor,
     /// `perf record -F 99 -g`: frame pointers.
     PerfFp,
     /// `perf record -F 999 --call-graph dwarf`: copies of the stack.
@@ -35,8 +38,9 @@ const STOP_LIMIT: Duration = Duration::from_secs(120);
 
 impl Tool {
     /// Every tool but [`Tool::Nothing`], which is always run.
-    pub const ALL: [Tool; 6] = [
+    pub const ALL: [Tool; 7] = [
         Tool::Dwell,
+        Tool::Floor,
         Tool::PerfFp,
         Tool::PerfDwarf,
         Tool::Gdb,
@@ -49,6 +53,7 @@ impl Tool {
         match self {
             Tool::Nothing => "none",
             Tool::Dwell => "dwell",
+            Tool::Floor => "floor",
             Tool::PerfFp => "perf",
             Tool::PerfDwarf => "perf-dwarf",
             Tool::Gdb => "gdb",
@@ -62,6 +67,7 @@ impl Tool {
         match self {
             Tool::Nothing => "none (A/A: noise)",
             Tool::Dwell => "dwell record",
+            Tool::Floor => "empty programs",
             Tool::PerfFp => "perf -F99 -g",
             Tool::PerfDwarf => "perf -F999 dwarf",
             Tool::Gdb => "gdb loop (pt-pmp)",
@@ -74,14 +80,14 @@ impl Tool {
     pub fn follows_children(self) -> bool {
         matches!(
             self,
-            Tool::Nothing | Tool::Dwell | Tool::PerfFp | Tool::PerfDwarf
+            Tool::Nothing | Tool::Dwell | Tool::Floor | Tool::PerfFp | Tool::PerfDwarf
         )
     }
 
     /// Where its program is, `dwell` being the one to measure; the error says what to install.
     pub fn program(self, dwell: &Path) -> Result<PathBuf> {
         let (names, package): (&[&str], &str) = match self {
-            Tool::Nothing => return Ok(PathBuf::new()),
+            Tool::Nothing | Tool::Floor => return Ok(PathBuf::new()),
             Tool::Dwell => return Ok(dwell.to_owned()),
             Tool::PerfFp | Tool::PerfDwarf => {
                 (&["perf"], "linux-perf, on Ubuntu linux-tools-generic")
@@ -100,7 +106,7 @@ impl Tool {
     /// How long after its start it surely records, at most.
     pub fn settles_in(self) -> Duration {
         match self {
-            Tool::Nothing | Tool::Gdb | Tool::EuStack => Duration::ZERO,
+            Tool::Nothing | Tool::Floor | Tool::Gdb | Tool::EuStack => Duration::ZERO,
             Tool::Dwell | Tool::PerfFp | Tool::PerfDwarf | Tool::Offcputime => {
                 Duration::from_millis(1000)
             }
@@ -113,6 +119,7 @@ impl Tool {
         let recording = scratch.join("recording").display().to_string();
         let arguments: Vec<&str> = match self {
             Tool::Nothing => return Ok(Attached::Nothing),
+            Tool::Floor => return Ok(Attached::Floor(Floor::attach()?)),
             Tool::Dwell => vec!["record", "-p", &pid, "-o", &recording],
             Tool::PerfFp => vec![
                 "record", "-q", "-F", "99", "-g", "-p", &pid, "-o", &recording,
@@ -172,6 +179,8 @@ impl FromStr for Tool {
 pub enum Attached {
     /// No tool.
     Nothing,
+    /// Programs in the kernel.
+    Floor(#[expect(dead_code, reason = "dropped to end them")] Floor),
     /// A process that records until it is interrupted.
     Process {
         /// The tool.
@@ -206,7 +215,7 @@ impl Attached {
     /// Ends it.
     pub fn stop(self) -> Result<Option<ToolCost>> {
         match self {
-            Attached::Nothing => Ok(None),
+            Attached::Nothing | Attached::Floor(_) => Ok(None),
             Attached::Loop(samples) => samples.stop().map(Some),
             Attached::Process { child, log } => {
                 signal(&child, libc::SIGINT);
