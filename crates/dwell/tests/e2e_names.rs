@@ -465,6 +465,9 @@ fn python_frames() {
                 "{names:?}"
             );
             assert!(names[0] == "_start", "{names:?}");
+            // The trampoline has a function's name, and so has what it is the trampoline of.
+            let once = bare.iter().filter(|n| *n == "innermost").count() == 1;
+            assert!(once, "{names:?}");
             *states.entry(sample.state.clone()).or_default() += sample.weight_ns;
         }
     }

@@ -83,13 +83,20 @@ impl State {
             let address = |pc: u64| (pc & !(1 << RETURN_BIT)) - (pc >> RETURN_BIT);
             let mut words = trail.user().peekable();
             let mut frames = Vec::new();
+            let mut below_code = false;
             while let Some(word) = words.next() {
                 let identity = words.peek().copied().and_then(told_identity);
                 let place = match identity {
                     Some(identity) => places.of_code(word, identity),
                     None => places.of(address(word)),
                 };
-                frames.push(interner.frame(place));
+                // With `-X perf` the interpreter is called by code that it made for each function, which has its name, too.
+                let is_trampoline =
+                    below_code && identity.is_none() && matches!(place, Place::Jit { .. });
+                if !is_trampoline {
+                    frames.push(interner.frame(place));
+                }
+                below_code = identity.is_some();
                 if identity.is_some() {
                     words.next();
                 }
