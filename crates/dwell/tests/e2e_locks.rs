@@ -273,6 +273,14 @@ fn python() {
             .sum::<u64>();
         assert!(idle > 300 * MS, "{told:?}");
         assert!(of("GIL", "lock") > 300 * MS, "{told:?}");
+        let mut gils = answer.locks.iter().filter(|lock| lock.kind == "GIL");
+        let (Some(gil), None) = (gils.next(), gils.next()) else {
+            panic!("one GIL: {:?}", answer.locks);
+        };
+        // Who wants it gives up every 5 ms, to ask for it and wait again: who held it is to blame.
+        let by_threads = gil.blame.iter().filter(|b| b.waker.kind == "thread");
+        let by_threads: u64 = by_threads.map(|b| b.blamed_ns).sum();
+        assert!(10 * by_threads > 9 * gil.waited_ns, "{gil:?}");
     }
 }
 

@@ -17,16 +17,19 @@ pub struct Class {
     pub word: Word,
     /// The function that wanted it.
     pub caller: Option<FunctionId>,
+    /// See [`Kind::tries_again`].
+    pub tries_again: bool,
 }
 
 impl Class {
-    fn of(kind: &Kind, caller: Option<FunctionId>) -> Class {
+    pub(super) fn of(kind: &Kind, caller: Option<FunctionId>) -> Class {
         Class {
             runtime: kind.runtime,
             name: kind.name,
             says: Some(kind.says),
             word: kind.word,
             caller,
+            tries_again: kind.tries_again,
         }
     }
 }
@@ -121,18 +124,27 @@ impl<'a> Classifier<'a> {
         let mut class = Class::of(kind, self.caller(&path[..place]));
         if class.runtime == PTHREAD {
             self.tell_library(&mut class, site, path);
+        } else if class.word == Word::Condition {
+            class.word = match site.operation.as_str() {
+                _ if self.is_musl(path) => Word::Thread,
+                operation::WAIT => Word::At(0),
+                _ => Word::Condition,
+            };
         }
         Some(class)
     }
 
-    /// glibc or musl, and what only one of them does.
-    fn tell_library(&self, class: &mut Class, site: &SiteRow, path: &[FunctionId]) {
-        let musl = |f: &FunctionId| {
+    fn is_musl(&self, path: &[FunctionId]) -> bool {
+        path.iter().any(|f| {
             let name = self.name(*f);
             name.starts_with("[ld-musl")
                 || matches!(kinds::plain(name), "timedwait" | "timedwait_cp")
-        };
-        if path.iter().any(musl) {
+        })
+    }
+
+    /// glibc or musl, and what only one of them does.
+    fn tell_library(&self, class: &mut Class, site: &SiteRow, path: &[FunctionId]) {
+        if self.is_musl(path) {
             class.runtime = "musl";
             if class.word != Word::Thread {
                 class.word = Word::At(0);
@@ -204,6 +216,7 @@ impl<'a> Classifier<'a> {
             says,
             word: Word::At(0),
             caller: self.caller(path),
+            tries_again: false,
         }
     }
 }

@@ -72,6 +72,8 @@ pub struct Kind {
     pub word: Word,
     /// Against other rows.
     pub rank: Rank,
+    /// Whoever wants it waits up to a time limit, and anew until the lock is had: the limit ends no waiting.
+    pub tries_again: bool,
 }
 
 pub(super) const fn row(
@@ -88,6 +90,7 @@ pub(super) const fn row(
         says,
         word,
         rank: Rank::Plain,
+        tries_again: false,
     }
 }
 
@@ -104,6 +107,7 @@ const fn above(
         says,
         word: Word::Thread,
         rank: Rank::Above,
+        tries_again: false,
     }
 }
 
@@ -116,6 +120,23 @@ const fn top(
     Kind {
         rank: Rank::Top,
         ..above(function, runtime, name, says)
+    }
+}
+
+/// CPython's lock of the interpreter, in the function that wants it or gives it to another.
+pub(super) const fn gil(function: &'static str) -> Kind {
+    Kind {
+        word: Condition,
+        tries_again: true,
+        ..top(function, PYTHON, super::gil::NAME, Lock)
+    }
+}
+
+/// Java's lock of an object: one of those that wait wakes up from time to time.
+const fn monitor(function: &'static str) -> Kind {
+    Kind {
+        tries_again: true,
+        ..above(function, JAVA, "monitor", Lock)
     }
 }
 
@@ -239,8 +260,8 @@ pub const KINDS: &[Kind] = &[
     row("=runtime.mPark", GO, "idle thread", Idle, Thread),
     above("=runtime.stopTheWorld*", GO, "stop the world", Lock),
     // HotSpot: all of it stands on POSIX mutexes and conditions of the waiting thread.
-    above("ObjectMonitor:: nter", JAVA, "monitor", Lock),
-    above("ObjectSynchronizer:: enter", JAVA, "monitor", Lock),
+    monitor("ObjectMonitor:: nter"),
+    monitor("ObjectSynchronizer:: enter"),
     above("ObjectMonitor::wait", JAVA, "Object.wait", Idle),
     top(
         "AbstractQueuedSynchronizer ConditionObject await",
@@ -267,9 +288,10 @@ pub const KINDS: &[Kind] = &[
     above("PosixSemaphore::wait", JAVA, "VM thread", Idle),
     above("PosixSemaphore::timedwait", JAVA, "VM thread", Idle),
     // CPython: its locks are semaphores; those of a queue or a thread's end are for news.
-    top("=take_gil*", PYTHON, "GIL", Lock),
-    top("=PyEval_RestoreThread", PYTHON, "GIL", Lock),
-    top("=PyEval_AcquireThread", PYTHON, "GIL", Lock),
+    gil("=take_gil*"),
+    gil("=PyEval_RestoreThread"),
+    gil("=PyEval_AcquireThread"),
+    gil("=drop_gil*"),
     top("=queue_SimpleQueue_get*", PYTHON, "SimpleQueue", Idle),
     above("=PyMutex_Lock*", PYTHON, "PyMutex", Lock),
     Kind {

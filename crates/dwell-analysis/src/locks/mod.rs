@@ -8,8 +8,9 @@
 //! - **Locks.** Waits of the same word are waits for the same lock; where each thread has a word of its
 //!   own (parking_lot, monitors of Java), those of the same function that wanted it.
 //! - **Blame.** Each wait is charged to who ended it ([`crate::waits`] gives its weight), so that blame
-//!   and waiting add up. Sites without a kept wait are charged like the rest of their lock; what no
-//!   waker is known of is charged to [`Waker::Nobody`].
+//!   and waiting add up. A wait that a time limit ended, and that was begun anew for the same lock, is
+//!   charged to who ended the last of these. Sites without a kept wait are charged like the rest of their
+//!   lock; what no waker is known of is charged to [`Waker::Nobody`].
 //! - **Counts.** Where operations were counted too, a lock is told its own, and what was done with locks
 //!   that nobody waited for is summed up ([`Counted`]).
 pub mod classify;
@@ -17,6 +18,7 @@ pub mod contention;
 mod counts;
 pub mod deadlocks;
 pub mod demand;
+mod gil;
 pub mod kernel;
 pub mod kinds;
 mod libraries;
@@ -30,6 +32,7 @@ use crate::waits::{Wait, Waits};
 use crate::wakers::{Waker, waker_of, waker_path};
 use counts::ByAddress;
 pub use counts::{Counted, Counts};
+use dwell_recording::rows::SliceRow;
 pub use queue::Queue;
 use rustc_hash::FxHashMap;
 use sites::FutexSite;
@@ -147,6 +150,11 @@ impl Lock {
         matches!(self.kind, "barrier" | "Barrier")
     }
 
+    /// Whether it is the lock of a Python's interpreter.
+    pub fn is_gil(&self) -> bool {
+        self.kind == gil::NAME
+    }
+
     /// Time that is charged to nobody, ns.
     pub fn unattributed_ns(&self) -> u64 {
         let nobody = self.blame.iter().filter(|b| b.waker == Waker::Nobody);
@@ -225,7 +233,7 @@ struct Building<'a> {
     sites: Vec<&'a FutexSite>,
     kept: Vec<Wait>,
     blame: FxHashMap<BlameKey, (u64, FxHashMap<PathId, u64>)>,
-    /// By label of the waiter: time at sites without a kept wait, ns.
+    /// By label of the waiter: time of which no end is known, ns.
     uncharged: FxHashMap<usize, u64>,
 }
 
@@ -235,8 +243,14 @@ impl<'a> Building<'a> {
         if own.is_empty() {
             add(self.uncharged.entry(label).or_default(), site.blocked_ns);
         }
-        for wait in &own {
-            let slice = &analysis.tables.slices[wait.slice as usize];
+        let slice_of = |wait: &Wait| &analysis.tables.slices[wait.slice as usize];
+        let given_up = |wait: &Wait| site.class.tries_again && is_timer(slice_of(wait));
+        for (wait, end) in own.iter().zip(ends(&own, given_up)) {
+            let Some(end) = end else {
+                add(self.uncharged.entry(label).or_default(), wait.charged_ns);
+                continue;
+            };
+            let slice = slice_of(&own[end]);
             let (ns, paths) = self
                 .blame
                 .entry((label, waker_of(analysis, slice)))
@@ -326,6 +340,30 @@ impl<'a> Building<'a> {
             sites: self.sites.iter().map(|s| s.position).collect(),
         }
     }
+}
+
+/// By wait of a site, in order of time: which one of them ended what it was part of, if that is known. Those that were given
+/// up go on with the next.
+fn ends(waits: &[Wait], given_up: impl Fn(&Wait) -> bool) -> Vec<Option<usize>> {
+    /// Most that a thread runs until it waits anew, ns: a few system calls.
+    const BETWEEN_TRIES_NS: u64 = 200_000;
+    let mut ends = vec![None; waits.len()];
+    for (place, wait) in waits.iter().enumerate().rev() {
+        ends[place] = if given_up(wait) {
+            let next = waits.get(place + 1);
+            let goes_on =
+                next.is_some_and(|n| n.start_ns < wait.end_ns.saturating_add(BETWEEN_TRIES_NS));
+            goes_on.then(|| ends[place + 1]).flatten()
+        } else {
+            Some(place)
+        };
+    }
+    ends
+}
+
+/// Whether a time limit ended this stay.
+fn is_timer(slice: &SliceRow) -> bool {
+    slice.waker_tid.is_none() && slice.waker_name == "[timer]"
 }
 
 fn waiters(analysis: &Analysis<'_>, sites: &[&FutexSite]) -> Vec<Waiter> {

@@ -2,7 +2,7 @@
 //! every site.
 use super::classify::{Class, Classifier};
 use super::kinds::{self, Says, Word};
-use super::{Identity, Use, add};
+use super::{Identity, Use, add, gil};
 use crate::analysis::Analysis;
 use crate::names::{PathId, StackRef, heaviest};
 use crate::state::Reason;
@@ -122,6 +122,7 @@ fn classified(analysis: &Analysis<'_>) -> Vec<FutexSite> {
     let mut sites: Vec<FutexSite> = tables.sites.iter().enumerate().filter_map(site).collect();
     find_first_words(analysis, &mut sites);
     tell_openmp_apart(&classifier, &mut sites);
+    gil::put_together(&mut sites);
     sites
 }
 

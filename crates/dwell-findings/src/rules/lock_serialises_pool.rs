@@ -15,6 +15,12 @@ const LEAST_NS: u64 = 100_000_000;
 /// Into how many locks it is divided for the prediction: the least that helps.
 const SHARDS: f64 = 2.0;
 
+const REMEDY: &str = "Hold the lock for less, or divide what it guards into parts with a lock each; a pool of fewer threads \
+                      loses nothing until then.";
+const REMEDY_OF_GIL: &str = "Give the work to processes (multiprocessing, ProcessPoolExecutor), to code that works without the GIL \
+                             (NumPy; zlib and hashlib with large inputs; nogil in Cython), or to a free-threaded Python. \
+                             More threads gain nothing.";
+
 pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
     recorded
         .locks
@@ -41,6 +47,7 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
     if !is_known || share < WAITING_SHARE || lock_held_while_asleep::explains(lock) {
         return None;
     }
+    let is_gil = lock.lock.is_gil();
     let models = Model::of(threads, share);
     let capacity = capacity(recorded, &pool, lived_ns, threads);
     let (low, high) = range(models.iter().map(|m| m.saved_by_shards(SHARDS, capacity)));
@@ -53,30 +60,37 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
         rule: NAME.to_owned(),
         severity: Severity::from_share(share, HIGH_SHARE),
         title: format!(
-            "{threads} threads ({}) work one after the other: {:.0} % of their time is waiting for one lock",
+            "{threads} threads ({}) work one after the other: {:.0} % of their time is waiting for {}",
             recorded.name(label),
-            100.0 * share
+            100.0 * share,
+            if is_gil {
+                "the GIL, the lock of Python's interpreter"
+            } else {
+                "one lock"
+            }
         ),
         evidence: vec![
             Number::ns("waiting for the lock", waited_ns),
             Number::share("of these threads' time", share),
             Number::count("threads", threads as f64),
-            Number::count("of which the lock lets work", threads as f64 * (1.0 - share)),
+            Number::count(
+                "of which the lock lets work",
+                threads as f64 * (1.0 - share),
+            ),
             Number::count("waits", lock.lock.waits as f64),
         ],
         stacks,
-        remedy: "Hold the lock for less, or divide what it guards into parts with a lock each; a pool of fewer threads loses \
-                 nothing until then."
-            .to_owned(),
+        remedy: if is_gil { REMEDY_OF_GIL } else { REMEDY }.to_owned(),
         effect: Effect {
             saves: Saves::Duration,
             part: 1.0,
             of: "the time these threads take for the same work".to_owned(),
             low,
             high,
-            how: "closed queue with the measured share of waiting, two locks instead of one, no more than the processors \
-                  allow"
-                .to_owned(),
+            how: format!(
+                "closed queue with the measured share of waiting, two {} instead of one, no more than the processors allow",
+                if is_gil { "processes" } else { "locks" }
+            ),
         },
         confidence: Confidence::High,
         page: page(NAME),
@@ -101,7 +115,7 @@ mod tests {
 
     /// What is told of threads that wait in a function for each other half of their time, with or without work in the
     /// other half: otherwise they sleep.
-    fn found(function: &str, works: bool) -> Vec<String> {
+    fn findings(function: &str, works: bool) -> Vec<Finding> {
         let mut builder = TablesBuilder::new();
         let process = builder.process("demo");
         let threads = [0; 4].map(|_| builder.new_thread(process, "worker"));
@@ -127,7 +141,23 @@ mod tests {
         let analysis = Analysis::of(&builder.tables);
         let recorded = Recorded::of(&analysis);
         let rules = [find(&recorded), lock_held_while_asleep::find(&recorded)];
-        rules.into_iter().flatten().map(|f| f.rule).collect()
+        rules.into_iter().flatten().collect()
+    }
+
+    fn found(function: &str, works: bool) -> Vec<String> {
+        let findings = findings(function, works).into_iter();
+        findings.map(|f| f.rule).collect()
+    }
+
+    #[test]
+    fn the_lock_of_an_interpreter_has_a_remedy_of_its_own() {
+        for (function, word) in [("take_gil", "ProcessPool"), ("pthread_mutex_lock", "parts")] {
+            let found = findings(function, true);
+            let [finding] = &found[..] else {
+                panic!("{found:?}");
+            };
+            assert!(finding.remedy.contains(word), "{finding:?}");
+        }
     }
 
     #[test]

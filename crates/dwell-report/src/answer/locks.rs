@@ -247,8 +247,12 @@ fn place(analysis: &Analysis<'_>, lock: &KernelLock) -> KernelLockPlace {
     }
 }
 
-/// The variable it lies in; else where it is, and who made it, wanted it first or wants it; else who wants it.
+/// The variable it lies in; else where it is, and who made it, wanted it first or wants it; else who wants it. An interpreter
+/// has one lock of its own, that everybody knows by name.
 fn name(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> String {
+    if lock.is_gil() {
+        return "the GIL".to_owned();
+    }
     let caller = lock
         .caller
         .map(|f| analysis.names.function(f).name.as_str());
