@@ -20,14 +20,16 @@ struct Hostile<'d> {
 }
 
 impl Hostile<'_> {
-    /// What is right, by where it is: as 3.11 and 3.12 have it.
+    /// What is right, by where it is: as 3.10 to 3.12 have it.
     fn right(&self, address: u64) -> Option<u64> {
-        let is_newer = self.version >= 12;
-        let threads = if is_newer { 72 } else { 16 };
-        let thread_id = if is_newer { 136 } else { 152 };
+        let (interpreters, threads, thread_id) = match self.version {
+            10 => (32, 8, 176),
+            11 => (40, 16, 152),
+            _ => (40, 72, 136),
+        };
         Some(match address {
             VERSION => 0x0300_0000 | u64::from(self.version) << 16,
-            _ if address == RUNTIME + 40 => INTERPRETER,
+            _ if address == RUNTIME + interpreters => INTERPRETER,
             _ if address == INTERPRETER + threads => STATE,
             _ if address == STATE + thread_id => THREAD,
             THREAD => THREAD,
@@ -72,7 +74,7 @@ fuzz_target!(|data: &[u8]| {
     let addresses = [RUNTIME, VERSION, CODE_TYPE];
     let symbol = |name: &str| {
         let at = SYMBOLS.iter().position(|symbol| *symbol == name)?;
-        Some(addresses[at])
+        addresses.get(at).copied()
     };
     let Ok(python) = Python::read(&memory, symbol) else {
         return;

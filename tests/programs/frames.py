@@ -147,7 +147,8 @@ def list_of(frame):
     stack = []
     while frame:
         code = frame.f_code
-        stack.append([code.co_qualname, code.co_filename, frame.f_lineno])
+        # Before 3.11 functions do not know those around them.
+        stack.append([getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno])
         frame = frame.f_back
     return stack
 

@@ -521,6 +521,8 @@ c_struct! {
         pub slots_at: u32,
         /// In a thread's state, the address of its frame, or of what has that.
         pub thread_frame_at: u32,
+        /// In a thread's state, the address of its frame, where each C frame executes one alone; 0: they execute several.
+        pub frame_at: u32,
         /// In what a C frame has for the frames that it executes (`_PyCFrame`): the address of the innermost one.
         pub group_frame_at: u32,
         /// The address of the next one further out; 0: there are none of these.
@@ -529,7 +531,7 @@ c_struct! {
         pub code_at: u32,
         /// The address of its caller.
         pub previous_at: u32,
-        /// The address of its instruction.
+        /// The address of its instruction, or, where there is a `frame_at`, its index, of 4 bytes.
         pub instruction_at: u32,
         /// A byte that tells whose it is.
         pub owner_at: u32,
@@ -537,8 +539,10 @@ c_struct! {
         pub entry_at: u32,
         /// In code, its instructions.
         pub bytecode_at: u32,
-        /// In code, the addresses that [`identity`] is made of.
+        /// In code, the addresses that [`identity`] is made of. The third one is that of the function's name.
         pub names_at: u32,
+        /// Which of them is that of the file's name: 0 or 1.
+        pub file_nth: u32,
         /// In a string, its hash, behind its length.
         pub hash_at: u32,
         /// Its characters, if they are of ASCII.
@@ -548,11 +552,12 @@ c_struct! {
 
 impl Interpreter {
     /// As the kernel side has it.
-    pub fn to_bytes(&self) -> [u8; 56] {
+    pub fn to_bytes(&self) -> [u8; 64] {
         let offsets = [
             self.slot_at,
             self.slots_at,
             self.thread_frame_at,
+            self.frame_at,
             self.group_frame_at,
             self.group_previous_at,
             self.code_at,
@@ -562,10 +567,11 @@ impl Interpreter {
             self.entry_at,
             self.bytecode_at,
             self.names_at,
+            self.file_nth,
             self.hash_at,
             self.text_at,
         ];
-        let mut bytes = [0; 56];
+        let mut bytes = [0; 64];
         let places = bytes.as_chunks_mut().0.iter_mut();
         for (place, offset) in places.zip(offsets) {
             *place = offset.to_le_bytes();

@@ -1,6 +1,6 @@
 //! What code is called.
 use crate::interpreter::Python;
-use crate::lines::line_of;
+use crate::lines::Lines;
 use dwell_abi::events::identity;
 use dwell_maps::Memory;
 
@@ -28,6 +28,7 @@ pub struct Source {
     file: String,
     first_line: i32,
     lines: Vec<u8>,
+    format: Lines,
 }
 
 /// The first line of code of which that is not known.
@@ -46,6 +47,7 @@ impl Source {
             file: text(file)?,
             first_line: NO_LINE,
             lines: Vec::new(),
+            format: Lines::Locations,
         })
     }
 
@@ -69,7 +71,7 @@ impl Source {
 
     /// What one of its instructions (a code unit of 2 bytes) is called.
     pub fn at(&self, instruction: Option<u32>) -> Code {
-        let line = instruction.and_then(|at| line_of(&self.lines, self.first_line, at));
+        let line = instruction.and_then(|at| self.format.line(&self.lines, self.first_line, at));
         Code {
             function: self.called(),
             file: self.file.clone(),
@@ -107,6 +109,7 @@ impl Python {
             lines: self
                 .bytes(memory, word(layout.line_table)?)
                 .unwrap_or_default(),
+            format: layout.lines,
         })
     }
 
@@ -116,12 +119,12 @@ impl Python {
         let kind = memory.word(code.checked_add(layout.object_type)?)?;
         (kind == self.code_type).then_some(())?;
         let mut names = [0; 4];
-        for (name, at) in names.iter_mut().zip((layout.file_name..).step_by(8)) {
+        let (names_at, file) = self.names;
+        for (name, at) in names.iter_mut().zip((names_at..).step_by(8)) {
             *name = memory.word(code.checked_add(at)?)?;
         }
         let hash = |text: u64| memory.word(text.checked_add(layout.text_hash)?);
-        let [file, _, function, _] = names;
-        Some(identity(names, [hash(file)?, hash(function)?]))
+        Some(identity(names, [hash(names[file])?, hash(names[2])?]))
     }
 
     fn bytes(&self, memory: &impl Memory, object: u64) -> Option<Vec<u8>> {

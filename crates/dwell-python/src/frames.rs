@@ -9,6 +9,8 @@ use std::collections::HashSet;
 const MOST: usize = 1536;
 /// Most frames of all threads.
 const MOST_OF_ALL: usize = 1 << 14;
+/// In what a thread pointer leads to, the thread's number: glibc's `struct pthread`, x86-64.
+const TID: u64 = 720;
 
 /// What a function in C executes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,10 +34,16 @@ impl Python {
     /// What a thread executes, innermost first. It is known by its number as its own process has it.
     pub fn executed_by(&self, memory: &impl Memory, thread: u32) -> Vec<Group> {
         let mut threads = threads(&self.layout, memory, self.runtime);
-        let state = threads.find(|state| {
-            let number = state.wrapping_add(self.layout.native_thread_id);
-            memory.word(number) == Some(thread.into())
-        });
+        let layout = &self.layout;
+        let number = |state: u64| match layout.native_thread_id {
+            Some(number) => memory.word(state.checked_add(number)?),
+            None => {
+                let pointer = memory.word(state.checked_add(layout.thread_id)?)?;
+                let number = memory.int(pointer.checked_add(TID)?)?;
+                u64::try_from(number).ok()
+            }
+        };
+        let state = threads.find(|state| number(*state) == Some(thread.into()));
         state.map_or_else(Vec::new, |state| self.groups(memory, state))
     }
 
@@ -49,9 +57,10 @@ impl Python {
         let mut groups = Vec::new();
         let mut words = Vec::new();
         let mut group = word(state, layout.thread_frame);
-        let mut next = match layout.group {
-            Some((frame, _)) => group.and_then(|group| word(group, frame)),
-            None => group,
+        let mut next = match (layout.single_frame, layout.group) {
+            (Some(frame), _) => word(state, frame),
+            (None, Some((frame, _))) => group.and_then(|group| word(group, frame)),
+            (None, None) => group,
         };
         for _ in 0..MOST {
             let Some(at) = next.filter(|at| *at != 0) else {
@@ -60,6 +69,7 @@ impl Python {
             next = word(at, layout.frame_previous);
             let owner = byte(at, layout.frame_owner);
             let marker = match layout.frame_entry {
+                None if layout.single_frame.is_some() => group,
                 // Frames that are nobody's lie between groups.
                 None if owner.is_none_or(|owner| owner >= OWNER_NOBODY) => Some(at),
                 None => None,
@@ -84,7 +94,10 @@ impl Python {
         let layout = &self.layout;
         let code = memory.word(frame.checked_add(layout.frame_code)?)? & !7;
         let instruction = memory.word(frame.checked_add(layout.frame_instruction)?)?;
-        let units = instruction.wrapping_sub(code.wrapping_add(layout.bytecode)) >> 1;
+        let units = match layout.single_frame {
+            Some(_) => u64::from(instruction as u32),
+            None => instruction.wrapping_sub(code.wrapping_add(layout.bytecode)) >> 1,
+        };
         let units = (units < NO_BYTECODE.into()).then_some(units as u32);
         Some(interpreted_word(code, units))
     }

@@ -1,7 +1,7 @@
 //! A running Python.
 use crate::layout::Layout;
 use crate::threads::{Slot, slot_of};
-use crate::{CODE_TYPE, RUNTIME, VERSION};
+use crate::{CODE_TYPE, NEW_IN_3_10, RUNTIME, VERSION};
 use dwell_abi::events::Interpreter;
 use dwell_maps::Memory;
 
@@ -11,6 +11,8 @@ pub struct Python {
     pub(crate) layout: Layout,
     pub(crate) code_type: u64,
     pub(crate) runtime: u64,
+    /// See [`Layout::names`].
+    pub(crate) names: (u64, usize),
     slot: Slot,
 }
 
@@ -32,21 +34,19 @@ impl Python {
         let needed = |name| symbol(name).ok_or(NoPython::Unknown);
         let runtime = needed(RUNTIME)?;
         let code_type = needed(CODE_TYPE)?;
-        let version = needed(VERSION)?;
-        let version = memory.word(version).ok_or(NoPython::NotYet)?;
-        let version = (version >> 16) as u16;
+        let version = match symbol(VERSION) {
+            Some(version) => (memory.word(version).ok_or(NoPython::NotYet)? >> 16) as u16,
+            // It does not say so.
+            None => needed(NEW_IN_3_10).map(|_| 0x030a)?,
+        };
         let layout = Layout::of(version, memory, runtime).ok_or(NoPython::Unknown)?;
-        // All that tells code from other code is read at once.
-        let (names, qualified, lines) =
-            (layout.file_name, layout.qualified_name, layout.line_table);
-        if (qualified, lines) != (names + 16, names + 24) {
-            return Err(NoPython::Unknown);
-        }
+        let names = layout.names().ok_or(NoPython::Unknown)?;
         let slot = slot_of(&layout, memory, runtime).ok_or(NoPython::NotYet)?;
         Ok(Python {
             layout,
             code_type,
             runtime,
+            names,
             slot,
         })
     }
@@ -60,6 +60,7 @@ impl Python {
             slot_at: self.slot.at,
             slots_at: self.slot.slots_at,
             thread_frame_at: layout.thread_frame as u32,
+            frame_at: layout.single_frame.unwrap_or(0) as u32,
             group_frame_at: group_frame as u32,
             group_previous_at: group_previous as u32,
             code_at: layout.frame_code as u32,
@@ -68,7 +69,8 @@ impl Python {
             owner_at: layout.frame_owner as u32,
             entry_at: layout.frame_entry.unwrap_or(0) as u32,
             bytecode_at: layout.bytecode as u32,
-            names_at: layout.file_name as u32,
+            names_at: self.names.0 as u32,
+            file_nth: self.names.1 as u32,
             hash_at: layout.text_hash as u32,
             text_at: layout.ascii_text as u32,
         }

@@ -1,4 +1,5 @@
 //! Where the fields lie that matter.
+use crate::lines::Lines;
 use dwell_maps::Memory;
 
 /// Offsets in bytes, each from the start of the struct that has the field.
@@ -13,23 +14,28 @@ pub struct Layout {
     pub next_thread: u64,
     /// The thread pointer, as `pthread_self` tells it.
     pub thread_id: u64,
-    /// Its number in its own PID namespace.
-    pub native_thread_id: u64,
+    /// Its number in its own PID namespace, in versions that have it.
+    pub native_thread_id: Option<u64>,
     pub thread_frame: u64,
+    /// The innermost frame, in versions in which each C frame executes one alone, and so does not tell it.
+    pub single_frame: Option<u64>,
     /// `_PyCFrame`, in versions that have it: where the innermost frame is told, and the next one further out.
     pub group: Option<(u64, u64)>,
-    /// `_PyInterpreterFrame`.
+    /// `_PyInterpreterFrame`, or `PyFrameObject`.
     pub frame_code: u64,
     pub frame_previous: u64,
+    /// The address of the instruction; its index where there is a `single_frame`.
     pub frame_instruction: u64,
     pub frame_owner: u64,
     /// Whether it is the outermost one that a C frame executes, in versions that have no frame between these.
     pub frame_entry: Option<u64>,
     /// `PyCodeObject`.
     pub file_name: u64,
+    /// The function's name, qualified in versions that have that.
     pub qualified_name: u64,
     pub first_line: u64,
     pub line_table: u64,
+    pub lines: Lines,
     pub bytecode: u64,
     /// `PyObject`, `PyBytesObject`, `PyASCIIObject`.
     pub object_type: u64,
@@ -44,14 +50,33 @@ pub struct Layout {
 }
 
 /// Of all versions that are known: CPython's headers, as a C compiler lays them out for x86-64.
+const OF_3_10: Layout = Layout {
+    interpreters: 32,
+    threads: 8,
+    thread_id: 176,
+    native_thread_id: None,
+    thread_frame: 48,
+    single_frame: Some(24),
+    group: Some((0, 8)),
+    frame_previous: 24,
+    frame_instruction: 96,
+    frame_entry: None,
+    file_name: 104,
+    qualified_name: 112,
+    first_line: 40,
+    line_table: 120,
+    lines: Lines::Ranges,
+    ..SINCE_3_11
+};
 const SINCE_3_11: Layout = Layout {
     interpreters: 40,
     next_interpreter: 0,
     threads: 16,
     next_thread: 8,
     thread_id: 152,
-    native_thread_id: 160,
+    native_thread_id: Some(160),
     thread_frame: 56,
+    single_frame: None,
     group: Some((8, 16)),
     frame_code: 32,
     frame_previous: 48,
@@ -62,6 +87,7 @@ const SINCE_3_11: Layout = Layout {
     qualified_name: 128,
     first_line: 72,
     line_table: 136,
+    lines: Lines::Locations,
     bytecode: 184,
     object_type: 8,
     bytes_size: 16,
@@ -75,7 +101,7 @@ const SINCE_3_11: Layout = Layout {
 const SINCE_3_12: Layout = Layout {
     threads: 72,
     thread_id: 136,
-    native_thread_id: 144,
+    native_thread_id: Some(144),
     group: Some((0, 8)),
     frame_code: 0,
     frame_previous: 8,
@@ -89,9 +115,19 @@ const SINCE_3_12: Layout = Layout {
 };
 
 impl Layout {
+    /// Where code has the addresses that tells it from other code ([`dwell_abi::events::identity`]), of which the third one is
+    /// that of the function's name; and which one is that of the file's. None where they do not lie like that.
+    pub fn names(&self) -> Option<(u64, usize)> {
+        let at = self.qualified_name.checked_sub(16)?;
+        let file = self.file_name.checked_sub(at)? / 8;
+        let is_usual = self.line_table == at + 24 && self.file_name == at + 8 * file && file < 2;
+        is_usual.then_some((at, file as usize))
+    }
+
     /// That of a version (major in the upper byte, then minor), which may have written it at the start of its runtime.
     pub fn of(version: u16, memory: &impl Memory, runtime: u64) -> Option<Layout> {
         match version {
+            0x030a => Some(OF_3_10),
             0x030b => Some(SINCE_3_11),
             0x030c => Some(SINCE_3_12),
             0x030d => Structs::read(memory, runtime, &SINCE_3_13)?.layout(),
@@ -166,7 +202,8 @@ impl<'s> Structs<'s> {
             next_thread: self.field(at.thread, 2)?,
             thread_frame: self.field(at.thread, 4)?,
             thread_id: self.field(at.thread, 5)?,
-            native_thread_id: self.field(at.thread, 6)?,
+            native_thread_id: Some(self.field(at.thread, 6)?),
+            single_frame: None,
             group: None,
             frame_previous: self.field(at.frame, 1)?,
             frame_code: self.field(at.frame, 2)?,
@@ -176,6 +213,7 @@ impl<'s> Structs<'s> {
             file_name: self.field(at.code, 1)?,
             qualified_name: self.field(at.code, 3)?,
             line_table: self.field(at.code, 4)?,
+            lines: Lines::Locations,
             first_line: self.field(at.code, 5)?,
             bytecode: self.field(at.code, 9)?,
             object_type: self.field(at.object, 1)?,

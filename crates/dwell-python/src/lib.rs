@@ -1,5 +1,5 @@
-//! CPython interpreters, from 3.11 on: what their threads execute, by the interpreter's own structs. A Python needs no option
-//! for it and is only read. Where fields lie, 3.13 and newer say themselves (`_Py_DebugOffsets`, made for this); of 3.11 and
+//! CPython interpreters, from 3.10 on: what their threads execute, by the interpreter's own structs. A Python needs no option
+//! for it and is only read. Where fields lie, 3.13 and newer say themselves (`_Py_DebugOffsets`, made for this); of 3.10 to
 //! 3.12 it is known.
 //!
 //! Everything is read from a running process: it may change meanwhile, or be hostile. Nothing is believed but within
@@ -18,7 +18,10 @@ pub use frames::Group;
 pub use interpreter::{NoPython, Python};
 
 /// The dynamic symbols that lead to all else.
-pub const SYMBOLS: [&str; 3] = [RUNTIME, VERSION, CODE_TYPE];
+pub const SYMBOLS: [&str; 4] = [RUNTIME, VERSION, CODE_TYPE, NEW_IN_3_10];
 const RUNTIME: &str = "_PyRuntime";
+/// Since 3.11.
 const VERSION: &str = "Py_Version";
 const CODE_TYPE: &str = "PyCode_Type";
+/// A function that 3.9 has not: 3.10 does not state its version, as later ones do.
+const NEW_IN_3_10: &str = "PyIter_Send";

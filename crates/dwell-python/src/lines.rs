@@ -1,4 +1,43 @@
-//! Lines of instructions: CPython's table of locations (`InternalDocs/code_objects.md`, "Format of the locations table").
+//! Lines of instructions.
+
+/// How code has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lines {
+    /// CPython 3.10: `Objects/lnotab_notes.txt`.
+    Ranges,
+    /// Since 3.11: `InternalDocs/code_objects.md`, "Format of the locations table".
+    Locations,
+}
+
+impl Lines {
+    /// The line of an instruction (a code unit of 2 bytes, by its index) of code whose first line is known. None: it has none.
+    pub fn line(self, table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
+        match self {
+            Lines::Ranges => by_ranges(table, first_line, instruction),
+            Lines::Locations => by_locations(table, first_line, instruction),
+        }
+    }
+}
+
+/// Pairs: bytes of instructions, and how far their line is from the one before.
+fn by_ranges(table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
+    /// They have no line.
+    const NO_LINE: i8 = -128;
+    let at = u64::from(instruction) * 2;
+    let mut line = first_line;
+    let mut end = 0;
+    for [bytes, distance] in table.as_chunks().0 {
+        let distance = *distance as i8;
+        end += u64::from(*bytes);
+        if distance != NO_LINE {
+            line = line.checked_add(distance.into())?;
+        }
+        if at < end {
+            return (distance != NO_LINE).then_some(line);
+        }
+    }
+    None
+}
 
 /// No line.
 const NONE: u8 = 15;
@@ -7,8 +46,7 @@ const NO_COLUMN: u8 = 13;
 /// Those of one line and more, up to this one: the line's distance is in the kind.
 const ONE_LINE: std::ops::RangeInclusive<u8> = 10..=12;
 
-/// The line of an instruction (a code unit of 2 bytes, by its index) of code whose first line is known. None: it has none.
-pub fn line_of(table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
+fn by_locations(table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
     let mut line = first_line;
     let mut end = 0;
     let mut rest = table;
@@ -71,13 +109,22 @@ mod tests {
             9,                  // long: 1 unit, -37 lines
             0x80 | 15 << 3 | 2, // 3 units without a line
         ];
-        let line = |instruction| line_of(&table, 100, instruction);
+        let line = |instruction| Lines::Locations.line(&table, 100, instruction);
         assert_eq!(
             [0, 1, 2, 3, 10, 11].map(line),
             [100, 100, 101, 111, 111, 74].map(Some)
         );
         assert_eq!([12, 14, 15, u32::MAX].map(line), [None; 4]);
-        assert_eq!(line_of(&[], 1, 0), None);
-        assert_eq!(line_of(&[0x80 | 14 << 3], 1, 0), None);
+        assert_eq!(by_locations(&[], 1, 0), None);
+        assert_eq!(by_locations(&[0x80 | 14 << 3], 1, 0), None);
+    }
+
+    #[test]
+    fn lines_of_ranges() {
+        // 2 units on the first line, 3 on the next, none, 1 unit without a line, 1 unit 5 lines back.
+        let table = [4, 0, 6, 1, 0, 9, 2, 0x80, 2, 0xf2, 7];
+        let line = |instruction| Lines::Ranges.line(&table, 100, instruction);
+        assert_eq!([0, 1, 2, 4].map(line), [100, 100, 101, 101].map(Some));
+        assert_eq!([5, 6, 7, u32::MAX].map(line), [None, Some(96), None, None]);
     }
 }

@@ -1,4 +1,4 @@
-//! A made Python, as 3.12 has it: what no real one shows.
+//! A made Python, as 3.12 has it, or 3.10: what no real one shows.
 use dwell_maps::Memory;
 use dwell_python::{Group, NoPython, Python, SYMBOLS};
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ fn read(memory: &Made) -> Result<Python, NoPython> {
     let addresses = [RUNTIME, VERSION, CODE_TYPE];
     Python::read(memory, |name| {
         let at = SYMBOLS.iter().position(|symbol| *symbol == name)?;
-        Some(addresses[at])
+        addresses.get(at).copied()
     })
 }
 
@@ -72,6 +72,53 @@ fn frames_and_the_slot_of_a_thread() {
     };
     assert_eq!(python.executed_by(&memory, 77), [group, Group::default()]);
     assert!(python.executed_by(&memory, 78).is_empty());
+}
+
+/// In 3.10, which does not state its version, each C frame executes one frame.
+#[test]
+fn single_frames_of_an_older_version() {
+    let memory = Made(HashMap::from([
+        (RUNTIME + 32, INTERPRETER),
+        (INTERPRETER, 0),
+        (INTERPRETER + 8, STATE),
+        (STATE + 8, 0),
+        (STATE + 24, FRAME),
+        (STATE + 48, GROUP),
+        (STATE + 176, THREAD),
+        (THREAD, THREAD),
+        (THREAD + 0x328, STATE),
+        (THREAD + 720, 77),
+        (GROUP + 8, GROUP + 0x1000),
+        (GROUP + 0x1008, 0),
+        (FRAME + 24, FRAME + 0x1000),
+        (FRAME + 32, CODE),
+        (FRAME + 64, 0),
+        (FRAME + 96, 3),
+        (FRAME + 0x1018, 0),
+        (FRAME + 0x1020, CODE + 0x100),
+        (FRAME + 0x1040, 0),
+        (FRAME + 0x1060, 0xffff_ffff),
+    ]));
+    let symbol = |name: &str| match name {
+        "_PyRuntime" => Some(RUNTIME),
+        "PyCode_Type" => Some(CODE_TYPE),
+        "PyIter_Send" => Some(CODE),
+        _ => None,
+    };
+    let python = Python::read(&memory, symbol).expect("a Python");
+    let word = dwell_abi::events::interpreted_word;
+    let group = |marker, word| Group {
+        marker,
+        words: vec![word],
+    };
+    let expected = [
+        group(GROUP, word(CODE, Some(3))),
+        group(GROUP + 0x1000, word(CODE + 0x100, None)),
+        Group::default(),
+    ];
+    assert_eq!(python.executed_by(&memory, 77), expected);
+    let older = |name: &str| symbol(name).filter(|_| name != "PyIter_Send");
+    assert_eq!(Python::read(&memory, older).err(), Some(NoPython::Unknown));
 }
 
 #[test]

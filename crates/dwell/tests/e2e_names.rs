@@ -420,7 +420,8 @@ fn python_with_trampoline() -> Option<String> {
     let named = std::env::var("DWELL_TEST_PYTHON").ok();
     let others = ["python3", "python3.12", "python3.13", "python3.14"].map(str::to_owned);
     let check = "import sys; sys.exit(not getattr(sys, 'activate_stack_trampoline', None)); ";
-    named.into_iter().chain(others).find(|python| {
+    let candidates = named.into_iter().chain(others);
+    candidates.chain(pythons_of_pyenv("3.12")).find(|python| {
         Command::new(python)
             .args(["-c", check])
             .output()

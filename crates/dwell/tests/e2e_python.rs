@@ -19,13 +19,24 @@ fn pythons() -> Vec<String> {
     let named = std::env::var("DWELL_TEST_PYTHONS").unwrap_or_default();
     let named = named.split(':').map(str::to_owned);
     let candidates = ["python3", "/usr/bin/python3"].map(str::to_owned);
-    let candidates = candidates.into_iter().chain(named);
-    let check = "import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 15))";
-    let known = |python: &String| {
-        let output = Command::new(python).args(["-c", check]).output();
-        output.is_ok_and(|o| o.status.success())
-    };
+    let oldest = pythons_of_pyenv("3.10");
+    let candidates = candidates.into_iter().chain(oldest).chain(named);
+    let known = |python: &String| is_true(python, "(3, 10) <= sys.version_info < (3, 15)");
     candidates.filter(known).collect()
+}
+
+fn is_true(python: &str, check: &str) -> bool {
+    let code = format!("import sys; sys.exit(not ({check}))");
+    let output = Command::new(python).args(["-c", &code]).output();
+    output.is_ok_and(|o| o.status.success())
+}
+
+/// The names of functions as a version has them: before 3.11 without those around them.
+fn named<'n, const N: usize>(python: &str, names: [&'n str; N]) -> [&'n str; N] {
+    match is_true(python, "sys.version_info >= (3, 11)") {
+        true => names,
+        false => names.map(|name| name.rsplit('.').next().unwrap_or(name)),
+    }
 }
 
 /// Function, file, line.
@@ -97,14 +108,14 @@ fn time_is_told_by_what_python_executes() {
         check_complete(&python, &recorded);
         let index = Index::of(&recorded.tables);
         let (mut most, mut rest, mut bare, mut all) = (0, 0, 0, 0);
+        let in_place = ["most", "spin"];
+        let through_c = named(&python, ["busy", "busy.<locals>.<lambda>", "rest", "spin"]);
         for sample in &recorded.tables.samples {
             if sample.state != "running" {
                 continue;
             }
             let names = index.user_names(sample.stack);
             let weight = sample.weight_ns;
-            let in_place = ["most", "spin"];
-            let through_c = ["busy", "busy.<locals>.<lambda>", "rest", "spin"];
             if in_order(&names, &in_place) {
                 most += weight;
             } else if in_order(&names, &through_c) {
@@ -136,11 +147,17 @@ fn what_is_executed_until_the_end_has_its_name() {
         waits.sort();
         assert_eq!(waits.len(), 2, "{waits:?}");
         assert!(
-            in_order(&waits[1], &["<module frames>", "main", "Thread.join"]),
+            in_order(
+                &waits[1],
+                &named(&python, ["<module frames>", "main", "Thread.join"])
+            ),
             "{waits:?}"
         );
         assert!(
-            in_order(&waits[0], &["Thread._bootstrap", "Thread.run"]),
+            in_order(
+                &waits[0],
+                &named(&python, ["Thread._bootstrap", "Thread.run"])
+            ),
             "{waits:?}"
         );
     }

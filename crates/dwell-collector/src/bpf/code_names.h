@@ -38,7 +38,7 @@ __attribute__((noinline)) u64 send_code(struct scratch *s, const struct Interpre
 	r->tgid = s->python.tgid;
 	r->time = bpf_ktime_get_boot_ns();
 	r->function_bytes = copy_name(s, p, 2, r->function, sizeof(r->function), false);
-	r->file_bytes = copy_name(s, p, 0, r->file, sizeof(r->file), true);
+	r->file_bytes = copy_name(s, p, p->file_nth & 1, r->file, sizeof(r->file), true);
 	send(RECORD_CODE, r, sizeof(*r));
 	return 0;
 }

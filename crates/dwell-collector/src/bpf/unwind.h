@@ -633,7 +633,8 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 
 /* CPython. A function in C executes bytecode. As long as Python code calls Python code it does not call itself: so a C frame
  * executes a group of Python's frames, which lead from one to the next. Something lies in the C frame that tells where its group
- * ends: the group's own struct (3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame.
+ * ends: the group's own struct (until 3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame.
+ * In 3.10 each C frame executes one frame.
  *
  * All that the thread executes is looked for first. Code goes and other code comes to where it was, soon where modules are
  * imported: its identity is a word of its own, or, where places in code do not matter, stands for the place. */
@@ -674,7 +675,7 @@ static long look_at_python(u32 i, struct python_context *c)
 	if (read_user(&previous, 8, frame + p->previous_at) || read_user(&byte, 1, frame + p->owner_at))
 		return 1;
 	s->python.frame = previous;
-	if (!p->entry_at && byte >= OWNER_NOBODY) {
+	if (!p->entry_at && !p->frame_at && byte >= OWNER_NOBODY) {
 		end_group(s, frame);
 		return 0;
 	}
@@ -684,7 +685,7 @@ static long look_at_python(u32 i, struct python_context *c)
 	names = s->python.names;
 	__builtin_memset(names, 0, sizeof(s->python.names));
 	read_user(names, 32, code + p->names_at);
-	read_user(&names[4], 8, names[0] + p->hash_at);
+	read_user(&names[4], 8, names[p->file_nth & 1] + p->hash_at);
 	read_user(&names[5], 8, names[2] + p->hash_at);
 #pragma unroll
 	for (u32 j = 0; j < 6; j++)
@@ -694,7 +695,7 @@ static long look_at_python(u32 i, struct python_context *c)
 #ifdef IDENTITY_FOR_PLACE
 	place = identity & NO_BYTECODE;
 #else
-	place = (place - code - p->bytecode_at) >> 1;
+	place = p->frame_at ? (u32)place : (place - code - p->bytecode_at) >> 1;
 	if (place > NO_BYTECODE)
 		place = NO_BYTECODE;
 #endif
@@ -702,7 +703,7 @@ static long look_at_python(u32 i, struct python_context *c)
 #ifndef IDENTITY_FOR_PLACE
 	tell_python(s, 1ull << RETURN_BIT | 1ull << METHOD_BIT | identity);
 #endif
-	if (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte) {
+	if (p->frame_at || (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte)) {
 		end_group(s, s->python.group);
 		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);
 	}
@@ -724,7 +725,7 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tg
 {
 	struct python_context c = { .s = s, .p = interpreter(number - 1) };
 	const struct Interpreter *p = c.p;
-	u64 at;
+	u64 at, state;
 
 	if (!s || !p)
 		return 0;
@@ -732,10 +733,10 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tg
 	at = s->python.thread_pointer;
 	if (p->slots_at && read_user(&at, 8, at + p->slots_at))
 		return 0;
-	if (read_user(&at, 8, at + p->slot_at) || !at || read_user(&at, 8, at + p->thread_frame_at))
+	if (read_user(&state, 8, at + p->slot_at) || !state || read_user(&at, 8, state + p->thread_frame_at))
 		return 0;
 	s->python.group = at;
-	if (p->group_previous_at && read_user(&at, 8, at + p->group_frame_at))
+	if (p->frame_at ? read_user(&at, 8, state + p->frame_at) : p->group_previous_at && read_user(&at, 8, at + p->group_frame_at))
 		return 0;
 	s->python.frame = at;
 	s->python.head = 0;

@@ -82,6 +82,21 @@ fn text(path: PathBuf) -> String {
         .expect("a path in UTF-8")
 }
 
+/// The Pythons of a version (`3.12`) that pyenv has installed, beside those of the distribution.
+pub fn pythons_of_pyenv(version: &str) -> Vec<String> {
+    let folder = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv/versions"));
+    let entries = folder.and_then(|folder| fs::read_dir(folder).ok());
+    let of_version = |entry: &fs::DirEntry| {
+        let name = entry.file_name();
+        let minor = name.to_str().and_then(|name| name.rsplit_once('.'));
+        minor.is_some_and(|(minor, _)| minor == version)
+    };
+    let entries = entries.into_iter().flatten().flatten().filter(of_version);
+    entries
+        .map(|entry| text(entry.path().join("bin/python3")))
+        .collect()
+}
+
 /// True when a command, or the file of this path, is there; otherwise says what is left out. In CI
 /// everything must be there.
 pub fn installed(name: &str) -> bool {
