@@ -14,6 +14,7 @@ use dwell_analysis::locks::{self, Identity, Lock, Locks, Use, total};
 use dwell_analysis::spinning;
 use dwell_analysis::wakers::Waker;
 use dwell_recording::meta;
+use dwell_recording::rows::ProcessRow;
 use dwell_recording::tables::Tables;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -247,11 +248,14 @@ fn place(analysis: &Analysis<'_>, lock: &KernelLock) -> KernelLockPlace {
     }
 }
 
-/// The variable it lies in; else where it is, and who made it, wanted it first or wants it; else who wants it. An interpreter
-/// has one lock of its own, that everybody knows by name.
+/// The variable it lies in; else where it is, and who made it, wanted it first or wants it; else who wants it. The lock of a
+/// process' interpreter everybody knows by name.
 fn name(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> String {
     if lock.is_gil() {
-        return "the GIL".to_owned();
+        return match process_row(analysis, lock) {
+            Some(row) => format!("the GIL of {} {}", row.name, row.pid),
+            None => "the GIL".to_owned(),
+        };
     }
     let caller = lock
         .caller
@@ -285,7 +289,11 @@ fn name(analysis: &Analysis<'_>, origins: &Origins, lock: &Lock) -> String {
 }
 
 fn process(analysis: &Analysis<'_>, lock: &Lock) -> String {
+    process_row(analysis, lock).map_or_else(String::new, |row| row.name.clone())
+}
+
+fn process_row<'a>(analysis: &Analysis<'a>, lock: &Lock) -> Option<&'a ProcessRow> {
     let (Identity::Word { process, .. } | Identity::Caller { process, .. }) = lock.identity;
-    let position = analysis.index.process(process);
-    position.map_or_else(String::new, |p| analysis.tables.processes[p].name.clone())
+    let position = analysis.index.process(process)?;
+    Some(&analysis.tables.processes[position])
 }
