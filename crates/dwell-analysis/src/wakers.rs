@@ -33,6 +33,11 @@ pub fn waker_of(analysis: &Analysis<'_>, slice: &SliceRow) -> Waker {
     }
 }
 
+/// Whether a time limit ended this stay, or the time that it was to last.
+pub fn is_timer(slice: &SliceRow) -> bool {
+    slice.waker_tid.is_none() && slice.waker_name == "[timer]"
+}
+
 /// Waits of like threads for one reason ended by one waker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {

@@ -17,9 +17,8 @@ use std::process::Command;
 /// Runs perf with these arguments; what it printed.
 #[track_caller]
 fn perf(args: &[&str]) -> String {
-    let script = "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; exec perf \"$@\"";
-    let mut command = Command::new("unshare");
-    command.args(["-m", "sh", "-c", script, "perf"]).args(args);
+    let mut command = Command::new(WITH_TRACEPOINTS[0]);
+    command.args(&WITH_TRACEPOINTS[1..]).arg("perf").args(args);
     let output = command.output().expect("unshare (package util-linux) runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "perf {args:?}: {stderr}");

@@ -304,9 +304,6 @@ fn shootdowns_are_charged_to_who_asks_for_them() {
     );
 }
 
-/// bpftrace with a script and its argument, where the kernel's list of tracepoints is mounted, for it alone if need be.
-const BPFTRACE: &str = "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; exec bpftrace -e \"$@\"";
-
 /// Waits for spin locks of processes of a name, by bpftrace: each stack of the kernel and how often it waited.
 const SPINS_BY_STACK: &str = r#"tracepoint:lock:contention_begin /args->flags == 1 && comm == str($1)/
 { @[kstack(8)] = count(); }"#;
@@ -350,10 +347,9 @@ fn spin_mistakes(
     recorded: impl Fn(&Scratch) -> Tables,
 ) -> BTreeMap<String, String> {
     let scratch = Scratch::new();
-    let watcher = Running::start_ready(
-        "/usr/bin/unshare",
-        &["-m", "sh", "-c", BPFTRACE, "sh", SPINS_BY_STACK, name],
-    );
+    let (unshare, within) = (WITH_TRACEPOINTS[0], &WITH_TRACEPOINTS[1..]);
+    let bpftrace = ["/usr/bin/bpftrace", "-e", SPINS_BY_STACK, name];
+    let watcher = Running::start_ready(unshare, &[within, &bpftrace].concat());
     std::thread::sleep(std::time::Duration::from_secs(1)); // its line comes before it is attached
     let tables = recorded(&scratch);
     watcher.signal(libc::SIGINT);

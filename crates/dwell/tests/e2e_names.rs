@@ -419,14 +419,9 @@ fn perf_map_of_a_jit() {
 fn python_with_trampoline() -> Option<String> {
     let named = std::env::var("DWELL_TEST_PYTHON").ok();
     let others = ["python3", "python3.12", "python3.13", "python3.14"].map(str::to_owned);
-    let check = "import sys; sys.exit(not getattr(sys, 'activate_stack_trampoline', None)); ";
     let candidates = named.into_iter().chain(others);
-    candidates.chain(pythons_of_pyenv("3.12")).find(|python| {
-        Command::new(python)
-            .args(["-c", check])
-            .output()
-            .is_ok_and(|o| o.status.success())
-    })
+    let mut candidates = candidates.chain(pythons_of_pyenv("3.12"));
+    candidates.find(|p| python_finds(p, "getattr(sys, 'activate_stack_trampoline', None)"))
 }
 
 const PYTHON: &str = "

@@ -21,19 +21,13 @@ fn pythons() -> Vec<String> {
     let candidates = ["python3", "/usr/bin/python3"].map(str::to_owned);
     let oldest = pythons_of_pyenv("3.10");
     let candidates = candidates.into_iter().chain(oldest).chain(named);
-    let known = |python: &String| is_true(python, "(3, 10) <= sys.version_info < (3, 15)");
+    let known = |python: &String| python_finds(python, "(3, 10) <= sys.version_info < (3, 15)");
     candidates.filter(known).collect()
-}
-
-fn is_true(python: &str, check: &str) -> bool {
-    let code = format!("import sys; sys.exit(not ({check}))");
-    let output = Command::new(python).args(["-c", &code]).output();
-    output.is_ok_and(|o| o.status.success())
 }
 
 /// The names of functions as a version has them: before 3.11 without those around them.
 fn named<'n, const N: usize>(python: &str, names: [&'n str; N]) -> [&'n str; N] {
-    match is_true(python, "sys.version_info >= (3, 11)") {
+    match python_finds(python, "sys.version_info >= (3, 11)") {
         true => names,
         false => names.map(|name| name.rsplit('.').next().unwrap_or(name)),
     }

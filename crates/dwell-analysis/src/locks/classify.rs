@@ -124,12 +124,10 @@ impl<'a> Classifier<'a> {
         let mut class = Class::of(kind, self.caller(&path[..place]));
         if class.runtime == PTHREAD {
             self.tell_library(&mut class, site, path);
-        } else if class.word == Word::Condition {
-            class.word = match site.operation.as_str() {
-                _ if self.is_musl(path) => Word::Thread,
-                operation::WAIT => Word::At(0),
-                _ => Word::Condition,
-            };
+        } else if class.word == Word::Condition && self.is_musl(path) {
+            class.word = Word::Thread;
+        } else if class.word == Word::Condition && site.operation == operation::WAIT {
+            class.word = Word::At(0);
         }
         Some(class)
     }

@@ -25,36 +25,33 @@ pub(super) fn put_together(sites: &mut [FutexSite]) {
     let known: BTreeSet<(u32, u64)> = sites
         .iter()
         .filter(|s| is_gil(s))
-        .filter_map(|s| word_of(s.identity))
+        .filter_map(|s| match s.identity {
+            Identity::Word { process, address } => Some((process, address)),
+            Identity::Caller { .. } => None,
+        })
         .collect();
     for site in sites {
-        let Some((process, address)) = word_of(site.identity) else {
-            // In musl each waiting thread has a word of its own.
-            if let Identity::Caller { function, .. } = &mut site.identity
-                && site.class.name == NAME
-            {
-                *function = None;
+        match site.identity {
+            Identity::Word { process, address } => {
+                let near = (process, address.saturating_sub(SIZE - 1))..=(process, address);
+                let Some(&(_, first)) = known.range(near).next() else {
+                    continue;
+                };
+                site.identity = Identity::Word {
+                    process,
+                    address: first,
+                };
+                site.class = Class::of(&kinds::gil(""), site.class.caller);
+                if let Some((_, offset)) = &mut site.word {
+                    *offset += address - first;
+                }
             }
-            continue;
-        };
-        let near = (process, address.saturating_sub(SIZE - 1))..=(process, address);
-        let Some(&(_, first)) = known.range(near).next() else {
-            continue;
-        };
-        site.identity = Identity::Word {
-            process,
-            address: first,
-        };
-        site.class = Class::of(&kinds::gil(""), site.class.caller);
-        if let Some((_, offset)) = &mut site.word {
-            *offset += address - first;
+            // In musl each waiting thread has a word of its own.
+            Identity::Caller { process, .. } if is_gil(site) => {
+                let function = None;
+                site.identity = Identity::Caller { process, function };
+            }
+            Identity::Caller { .. } => {}
         }
-    }
-}
-
-fn word_of(identity: Identity) -> Option<(u32, u64)> {
-    match identity {
-        Identity::Word { process, address } => Some((process, address)),
-        Identity::Caller { .. } => None,
     }
 }

@@ -29,10 +29,9 @@ use crate::analysis::Analysis;
 use crate::apportion::apportion;
 use crate::names::{FunctionId, PathId, heaviest};
 use crate::waits::{Wait, Waits};
-use crate::wakers::{Waker, waker_of, waker_path};
+use crate::wakers::{Waker, is_timer, waker_of, waker_path};
 use counts::ByAddress;
 pub use counts::{Counted, Counts};
-use dwell_recording::rows::SliceRow;
 pub use queue::Queue;
 use rustc_hash::FxHashMap;
 use sites::FutexSite;
@@ -359,11 +358,6 @@ fn ends(waits: &[Wait], given_up: impl Fn(&Wait) -> bool) -> Vec<Option<usize>> 
         };
     }
     ends
-}
-
-/// Whether a time limit ended this stay.
-fn is_timer(slice: &SliceRow) -> bool {
-    slice.waker_tid.is_none() && slice.waker_name == "[timer]"
 }
 
 fn waiters(analysis: &Analysis<'_>, sites: &[&FutexSite]) -> Vec<Waiter> {

@@ -47,7 +47,14 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
     if !is_known || share < WAITING_SHARE || lock_held_while_asleep::explains(lock) {
         return None;
     }
-    let is_gil = lock.lock.is_gil();
+    let (what, remedy, parts) = match lock.lock.is_gil() {
+        false => ("one lock", REMEDY, "locks"),
+        true => (
+            "the GIL, the lock of Python's interpreter",
+            REMEDY_OF_GIL,
+            "processes",
+        ),
+    };
     let models = Model::of(threads, share);
     let capacity = capacity(recorded, &pool, lived_ns, threads);
     let (low, high) = range(models.iter().map(|m| m.saved_by_shards(SHARDS, capacity)));
@@ -60,14 +67,9 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
         rule: NAME.to_owned(),
         severity: Severity::from_share(share, HIGH_SHARE),
         title: format!(
-            "{threads} threads ({}) work one after the other: {:.0} % of their time is waiting for {}",
+            "{threads} threads ({}) work one after the other: {:.0} % of their time is waiting for {what}",
             recorded.name(label),
-            100.0 * share,
-            if is_gil {
-                "the GIL, the lock of Python's interpreter"
-            } else {
-                "one lock"
-            }
+            100.0 * share
         ),
         evidence: vec![
             Number::ns("waiting for the lock", waited_ns),
@@ -80,7 +82,7 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
             Number::count("waits", lock.lock.waits as f64),
         ],
         stacks,
-        remedy: if is_gil { REMEDY_OF_GIL } else { REMEDY }.to_owned(),
+        remedy: remedy.to_owned(),
         effect: Effect {
             saves: Saves::Duration,
             part: 1.0,
@@ -88,8 +90,7 @@ fn judge(recorded: &Recorded<'_, '_>, lock: &LockUse) -> Option<Finding> {
             low,
             high,
             how: format!(
-                "closed queue with the measured share of waiting, two {} instead of one, no more than the processors allow",
-                if is_gil { "processes" } else { "locks" }
+                "closed queue with the measured share of waiting, two {parts} instead of one, no more than the processors allow"
             ),
         },
         confidence: Confidence::High,

@@ -82,6 +82,23 @@ fn text(path: PathBuf) -> String {
         .expect("a path in UTF-8")
 }
 
+/// Runs the command that follows where the kernel's list of tracepoints is mounted, for it alone if need be.
+pub const WITH_TRACEPOINTS: [&str; 6] = [
+    "/usr/bin/unshare",
+    "-m",
+    "sh",
+    "-c",
+    "mountpoint -q /sys/kernel/tracing || mount -t tracefs none /sys/kernel/tracing; exec \"$@\"",
+    "sh",
+];
+
+/// Whether a Python finds this true.
+pub fn python_finds(python: &str, condition: &str) -> bool {
+    let code = format!("import sys; sys.exit(not ({condition}))");
+    let output = Command::new(python).args(["-c", &code]).output();
+    output.is_ok_and(|o| o.status.success())
+}
+
 /// The Pythons of a version (`3.12`) that pyenv has installed, beside those of the distribution.
 pub fn pythons_of_pyenv(version: &str) -> Vec<String> {
     let folder = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv/versions"));
