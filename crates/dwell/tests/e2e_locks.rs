@@ -315,7 +315,9 @@ struct CallLog {
 impl CallLog {
     fn start(scratch: &Scratch) -> Self {
         let path = scratch.file("perf.data");
-        let mut command = Command::new("perf");
+        // Else perf would mount it for good.
+        let mut command = Command::new(WITH_TRACEPOINTS[0]);
+        command.args(&WITH_TRACEPOINTS[1..]).arg("perf");
         command.args(["record", "-q", "-a", "-k", "monotonic", "-m", "4096"]);
         command.args(["-o", &path]);
         // No other calls: perf would log its own, and leave out the end when it cannot keep up.
