@@ -525,13 +525,15 @@ c_struct! {
         pub frame_at: u32,
         /// In what a C frame has for the frames that it executes (`_PyCFrame`): the address of the innermost one.
         pub group_frame_at: u32,
-        /// The address of the next one further out; 0: there are none of these.
+        /// The address of the next one further out; 0: there are none of these. Where there is a `frame_at` then nothing in a C
+        /// frame tells which frame it executes.
         pub group_previous_at: u32,
         /// In a frame, the address of its code, in whose lowest bits there may be marks.
         pub code_at: u32,
         /// The address of its caller.
         pub previous_at: u32,
-        /// The address of its instruction, or, where there is a `frame_at`, its index, of 4 bytes.
+        /// The address of its instruction, or, where there is a `frame_at`, 4 bytes: its index, or, where there are none of what a C
+        /// frame has, its distance in bytes.
         pub instruction_at: u32,
         /// A byte that tells whose it is.
         pub owner_at: u32,

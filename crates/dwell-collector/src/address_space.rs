@@ -153,6 +153,22 @@ impl AddressSpace {
         defined.next().unwrap_or_default()
     }
 
+    /// Where the code of the function at an actual address is: see [`CfiSections::parts_of_function`].
+    ///
+    /// [`CfiSections::parts_of_function`]: dwell_elf::unwind::CfiSections::parts_of_function
+    pub fn parts_of_function(&self, modules: &Modules, address: u64) -> Vec<Range<u64>> {
+        let parts = || {
+            let (start, mapped) = self.find(address)?;
+            let module = modules.get(mapped.module?);
+            let bias = bias(start, mapped, module)?;
+            let parts = module.parts_of_function(address.wrapping_sub(bias));
+            let actual =
+                |part: Range<u64>| part.start.wrapping_add(bias)..part.end.wrapping_add(bias);
+            Some(parts.into_iter().map(actual).collect())
+        };
+        parts().unwrap_or_default()
+    }
+
     /// Forgets what was mapped before an exec. The new program's mappings are older than the
     /// kernel's report of the exec, but not than the process' new name.
     pub fn clear_before(&mut self, time: u64) {

@@ -12,6 +12,7 @@ mod copied_code;
 mod crashes;
 pub mod doctor;
 mod error;
+mod executed;
 mod finished;
 mod floor;
 pub mod functions;

@@ -118,6 +118,17 @@ impl Module {
         found().unwrap_or_default()
     }
 
+    /// See [`CfiSections::parts_of_function`].
+    pub fn parts_of_function(&self, stated: u64) -> Vec<Range<u64>> {
+        let parts = || {
+            let bytes = map_file(&self.file)?;
+            let elf = ElfFile::parse(&bytes).ok()?;
+            let parts = CfiSections::find(&elf).parts_of_function(&elf, stated);
+            Some(parts.iter().map(|part| part.start..part.end).collect())
+        };
+        parts().unwrap_or_default()
+    }
+
     /// Full unwind information for stacks that the kernel side could not finish; read on first use.
     pub fn unwind_info(&self) -> Option<&UnwindInfo<'static>> {
         self.unwind_info

@@ -1,5 +1,6 @@
 //! Unwinding in user space: stacks the kernel side could not finish, and threads that never switch.
 use crate::address_space::bias;
+use crate::executed;
 use crate::modules::Modules;
 use crate::processes::{OfProcess, Process, read_memory_into};
 use dwell_abi::events::{MAX_USER_FRAMES, interpreted_word};
@@ -142,6 +143,7 @@ pub fn walk_memory(
     };
     read_at(base, &mut copy);
     let executed = process.python.executed_by(&OfProcess(pid), ns_tid);
+    let told = told_apart(process, &executed);
     let mut walked = walk(process, modules, registers, Some(executed), |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
@@ -152,6 +154,7 @@ pub fn walk_memory(
             word_at(&copy, base, address)
         })
     });
+    place(&mut walked, process, &told);
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     if text.is_ok_and(|text| !sleeps_at(&text, &registers)) {
         // What was read may be the stack of another moment: only where it slept is certain.
@@ -159,6 +162,29 @@ pub fn walk_memory(
         walked.end = StackEnd::NotTaken;
     }
     walked
+}
+
+/// The words of what a Python executes in frames of C that do not tell it.
+fn told_apart(process: &Process, executed: &[Group]) -> Vec<u64> {
+    let is_apart = !process.python.executing().is_empty();
+    let group = executed.last().filter(|_| is_apart);
+    group.map_or_else(Vec::new, |group| group.words.clone())
+}
+
+/// Puts them in their places.
+fn place(walked: &mut Walked, process: &Process, told: &[u64]) {
+    let addresses = walked
+        .frames
+        .iter()
+        .map(|frame| frame.pc - u64::from(frame.is_return_address));
+    let is_complete = walked.end == StackEnd::Complete;
+    let code = process.python.executing();
+    for (frame, word) in executed::places(addresses, told.len(), code, is_complete) {
+        walked.frames[frame] = Frame {
+            pc: told[word],
+            is_return_address: false,
+        };
+    }
 }
 
 /// Whether `/proc/PID/task/TID/syscall` tells the same place: its last words are sp and pc.

@@ -1,6 +1,7 @@
 //! Python: what the CPython of a process executes.
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
+use crate::executed;
 use crate::kept_names::KeptNames;
 use crate::machine;
 use crate::modules::Modules;
@@ -28,6 +29,8 @@ pub struct Python {
     python: Option<Rc<dwell_python::Python>>,
     /// Its number for the kernel side; children have it, too.
     number: Option<Rc<Number>>,
+    /// See [`Python::executing`].
+    executing: Rc<executed::Code>,
     /// How often it is still looked for.
     tries: u32,
     /// Its symbols' actual addresses, while it is looked for.
@@ -45,6 +48,7 @@ impl Python {
         Python {
             python: self.python.clone(),
             number: self.number.clone(),
+            executing: self.executing.clone(),
             ..Python::default()
         }
     }
@@ -73,6 +77,11 @@ impl Python {
         self.python.is_some()
     }
 
+    /// The code of the function that executes Python, where nothing else tells which frames of it execute what; else nothing.
+    pub fn executing(&self) -> &executed::Code {
+        &self.executing
+    }
+
     /// Looks for it, and tells the kernel side. Its number there if it is new.
     pub fn look(
         &mut self,
@@ -97,6 +106,12 @@ impl Python {
             }
         };
         self.tries = 0;
+        if let Some(function) = python.executing() {
+            self.executing = space.parts_of_function(modules, function).into();
+            if self.executing.is_empty() {
+                return Ok(None);
+            }
+        }
         let number = maps.interpreters.add(&python.for_kernel().to_bytes())?;
         self.number = number.map(Rc::new);
         self.python = Some(Rc::new(python));

@@ -52,6 +52,11 @@ impl<'a> Trail<'a> {
         self.user
     }
 
+    /// The same with other words for the user's part.
+    pub fn with_user(self, user: &'a [u8]) -> Self {
+        Trail { user, ..self }
+    }
+
     /// Registers and a copy of the stack from the stack pointer on.
     pub fn raw(&self) -> Option<(RawRegs, &'a [u8])> {
         let (head, bytes) = self.raw.split_at_checked(size_of::<RawRegs>())?;

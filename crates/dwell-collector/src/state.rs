@@ -108,12 +108,16 @@ impl State {
     /// Takes in a record.
     pub fn record(&mut self, maps: &UnwindMaps, record: Record<'_>) -> Result<(), CollectError> {
         match record {
-            Record::Stack(head, trail) => match head.kind {
-                RECORD_RUNNING => self.running(&head, trail),
-                RECORD_WAKER => self.waker(&head, trail),
-                RECORD_MEMORY_STACK => self.memory_stack(&head, trail),
-                _ => self.wait_stack(&head, trail),
-            },
+            Record::Stack(head, trail) => {
+                let placed = self.placed(&head, trail);
+                let trail = placed.as_ref().map_or(trail, |user| trail.with_user(user));
+                match head.kind {
+                    RECORD_RUNNING => self.running(&head, trail),
+                    RECORD_WAKER => self.waker(&head, trail),
+                    RECORD_MEMORY_STACK => self.memory_stack(&head, trail),
+                    _ => self.wait_stack(&head, trail),
+                }
+            }
             Record::Wait(head, trail) => self.wait(head, trail),
             Record::Site(record) => match self.threads.id_of(record.tid) {
                 Some(thread) => self.threads.site_sums(thread, &record),

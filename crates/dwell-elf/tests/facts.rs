@@ -2,6 +2,7 @@
 mod common;
 
 use common::programs::{LEAN, c, compile, has};
+use dwell_elf::unwind::CfiSections;
 use dwell_elf::{ElfError, ElfFile, ElfKind};
 use std::process::Command;
 
@@ -286,4 +287,27 @@ fn what_is_refused_is_named() {
         ElfFile::parse(&bash[..100]),
         Err(ElfError::BadProgramHeaders(_))
     ));
+}
+
+#[test]
+fn a_function_that_gcc_has_split_is_found_whole() {
+    let file = c("split.c", "split", LEAN);
+    let data = std::fs::read(&file).expect("just compiled");
+    let elf = ElfFile::parse(&data).expect("an ELF file");
+    let place = |name: &str| {
+        let symbol = elf.symbols().find(|s| s.name == name.as_bytes());
+        let symbol = symbol.unwrap_or_else(|| panic!("{name}: split.c is compiled by gcc"));
+        (symbol.address, symbol.address + symbol.size)
+    };
+    let sections = CfiSections::find(&elf);
+    let parts = |address| {
+        let parts = sections.parts_of_function(&elf, address).into_iter();
+        parts.map(|part| (part.start, part.end)).collect::<Vec<_>>()
+    };
+    let work = place("work");
+    // Not `other`, to which it jumps, too.
+    assert_eq!(parts(work.0 + 8), [work, place("work.cold")]);
+    // Nothing leads into the middle of it but its own jumps.
+    assert_eq!(parts(place("main").0), [place("main")]);
+    assert_eq!(parts(1), []);
 }

@@ -15,7 +15,7 @@ const TID: u64 = 720;
 /// What a function in C executes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
-    /// The actual address of what lies in that function's frame.
+    /// The actual address of what lies in that function's frame; 0: nothing is known to.
     pub marker: u64,
     /// A word ([`interpreted_word`]) for each frame of Python, innermost first.
     pub words: Vec<u64>,
@@ -69,6 +69,7 @@ impl Python {
             next = word(at, layout.frame_previous);
             let owner = byte(at, layout.frame_owner);
             let marker = match layout.frame_entry {
+                None if !layout.tells_c_frames() => None,
                 None if layout.single_frame.is_some() => group,
                 // Frames that are nobody's lie between groups.
                 None if owner.is_none_or(|owner| owner >= OWNER_NOBODY) => Some(at),
@@ -85,7 +86,7 @@ impl Python {
                 group = word(marker, previous);
             }
         }
-        // Where the end was not reached no C frame is known.
+        // Where the end was not reached, or nothing tells, no C frame is known.
         groups.push(Group { marker: 0, words });
         groups
     }
@@ -95,7 +96,9 @@ impl Python {
         let code = memory.word(frame.checked_add(layout.frame_code)?)? & !7;
         let instruction = memory.word(frame.checked_add(layout.frame_instruction)?)?;
         let units = match layout.single_frame {
-            Some(_) => u64::from(instruction as u32),
+            // Before the first one it is -1.
+            Some(_) if layout.tells_c_frames() => u64::from(instruction as u32),
+            Some(_) => u64::from(instruction as u32) / 2,
             None => instruction.wrapping_sub(code.wrapping_add(layout.bytecode)) >> 1,
         };
         let units = (units < NO_BYTECODE.into()).then_some(units as u32);

@@ -1,7 +1,7 @@
 //! A running Python.
 use crate::layout::Layout;
 use crate::threads::{Slot, slot_of};
-use crate::{CODE_TYPE, NEW_IN_3_10, RUNTIME, VERSION};
+use crate::{CODE_TYPE, EXECUTING, NEW_IN_3_8, NEW_IN_3_10, RUNTIME, VERSION};
 use dwell_abi::events::Interpreter;
 use dwell_maps::Memory;
 
@@ -14,6 +14,7 @@ pub struct Python {
     /// See [`Layout::names`].
     pub(crate) names: (u64, usize),
     slot: Slot,
+    executing: Option<u64>,
 }
 
 /// Why there is none.
@@ -36,19 +37,30 @@ impl Python {
         let code_type = needed(CODE_TYPE)?;
         let version = match symbol(VERSION) {
             Some(version) => (memory.word(version).ok_or(NoPython::NotYet)? >> 16) as u16,
-            // It does not say so.
-            None => needed(NEW_IN_3_10).map(|_| 0x030a)?,
+            None if symbol(NEW_IN_3_10).is_some() => 0x030a,
+            None => needed(NEW_IN_3_8).map(|_| 0x0308)?,
         };
         let layout = Layout::of(version, memory, runtime).ok_or(NoPython::Unknown)?;
         let names = layout.names().ok_or(NoPython::Unknown)?;
         let slot = slot_of(&layout, memory, runtime).ok_or(NoPython::NotYet)?;
+        let executing = match layout.tells_c_frames() {
+            true => None,
+            false => Some(needed(EXECUTING)?),
+        };
         Ok(Python {
             layout,
             code_type,
             runtime,
             names,
             slot,
+            executing,
         })
+    }
+
+    /// The actual address of the function of which each C frame executes one frame of Python, where nothing in the C frame
+    /// tells which.
+    pub fn executing(&self) -> Option<u64> {
+        self.executing
     }
 
     /// What the kernel side needs of it.

@@ -24,7 +24,7 @@ pub struct Layout {
     /// `_PyInterpreterFrame`, or `PyFrameObject`.
     pub frame_code: u64,
     pub frame_previous: u64,
-    /// The address of the instruction; its index where there is a `single_frame`.
+    /// The address of the instruction; where there is a `single_frame` its index, or, without a `group`, its distance in bytes.
     pub frame_instruction: u64,
     pub frame_owner: u64,
     /// Whether it is the outermost one that a C frame executes, in versions that have no frame between these.
@@ -50,6 +50,13 @@ pub struct Layout {
 }
 
 /// Of all versions that are known: CPython's headers, as a C compiler lays them out for x86-64.
+const SINCE_3_8: Layout = Layout {
+    thread_frame: 24,
+    group: None,
+    frame_instruction: 104,
+    lines: Lines::Pairs,
+    ..OF_3_10
+};
 const OF_3_10: Layout = Layout {
     interpreters: 32,
     threads: 8,
@@ -124,9 +131,15 @@ impl Layout {
         is_usual.then_some((at, file as usize))
     }
 
+    /// Whether something in C frames tells which of Python's frames they execute.
+    pub fn tells_c_frames(&self) -> bool {
+        self.single_frame.is_none() || self.group.is_some()
+    }
+
     /// That of a version (major in the upper byte, then minor), which may have written it at the start of its runtime.
     pub fn of(version: u16, memory: &impl Memory, runtime: u64) -> Option<Layout> {
         match version {
+            0x0308 | 0x0309 => Some(SINCE_3_8),
             0x030a => Some(OF_3_10),
             0x030b => Some(SINCE_3_11),
             0x030c => Some(SINCE_3_12),

@@ -3,6 +3,8 @@
 /// How code has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lines {
+    /// Until CPython 3.9: `Objects/lnotab_notes.txt` of these versions.
+    Pairs,
     /// CPython 3.10: `Objects/lnotab_notes.txt`.
     Ranges,
     /// Since 3.11: `InternalDocs/code_objects.md`, "Format of the locations table".
@@ -13,10 +15,26 @@ impl Lines {
     /// The line of an instruction (a code unit of 2 bytes, by its index) of code whose first line is known. None: it has none.
     pub fn line(self, table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
         match self {
+            Lines::Pairs => by_pairs(table, first_line, instruction),
             Lines::Ranges => by_ranges(table, first_line, instruction),
             Lines::Locations => by_locations(table, first_line, instruction),
         }
     }
+}
+
+/// Pairs: how many bytes further on in the instructions the next line begins, and how far that line is from the one before.
+fn by_pairs(table: &[u8], first_line: i32, instruction: u32) -> Option<i32> {
+    let at = u64::from(instruction) * 2;
+    let mut line = first_line;
+    let mut start = 0;
+    for [bytes, distance] in table.as_chunks().0 {
+        start += u64::from(*bytes);
+        if start > at {
+            break;
+        }
+        line = line.checked_add((*distance as i8).into())?;
+    }
+    Some(line)
 }
 
 /// Pairs: bytes of instructions, and how far their line is from the one before.
@@ -117,6 +135,17 @@ mod tests {
         assert_eq!([12, 14, 15, u32::MAX].map(line), [None; 4]);
         assert_eq!(by_locations(&[], 1, 0), None);
         assert_eq!(by_locations(&[0x80 | 14 << 3], 1, 0), None);
+    }
+
+    #[test]
+    fn lines_of_pairs() {
+        // 3 units on the first line, 150 on the third, then two lines back, in two steps of code and lines.
+        let table = [6, 2, 255, 0, 45, 127, 0, 3, 2, 0xfe];
+        let line = |instruction| Lines::Pairs.line(&table, 100, instruction);
+        let expected = [100, 100, 102, 102, 232, 230, 230].map(Some);
+        assert_eq!([0, 2, 3, 152, 153, 154, u32::MAX].map(line), expected);
+        assert_eq!(by_pairs(&[], 7, 3), Some(7));
+        assert_eq!(by_pairs(&[0, 1], i32::MAX, 0), None);
     }
 
     #[test]

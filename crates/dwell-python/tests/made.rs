@@ -106,6 +106,7 @@ fn single_frames_of_an_older_version() {
         _ => None,
     };
     let python = Python::read(&memory, symbol).expect("a Python");
+    assert_eq!(python.executing(), None);
     let word = dwell_abi::events::interpreted_word;
     let group = |marker, word| Group {
         marker,
@@ -119,6 +120,50 @@ fn single_frames_of_an_older_version() {
     assert_eq!(python.executed_by(&memory, 77), expected);
     let older = |name: &str| symbol(name).filter(|_| name != "PyIter_Send");
     assert_eq!(Python::read(&memory, older).err(), Some(NoPython::Unknown));
+}
+
+/// Before 3.10 nothing tells which frame a C frame executes.
+#[test]
+fn frames_that_no_frame_of_c_tells() {
+    let memory = Made(HashMap::from([
+        (RUNTIME + 32, INTERPRETER),
+        (INTERPRETER, 0),
+        (INTERPRETER + 8, STATE),
+        (STATE + 8, 0),
+        (STATE + 24, FRAME),
+        (STATE + 176, THREAD),
+        (THREAD, THREAD),
+        (THREAD + 0x328, STATE),
+        (THREAD + 720, 77),
+        (FRAME + 24, FRAME + 0x1000),
+        (FRAME + 32, CODE),
+        (FRAME + 64, 0),
+        (FRAME + 104, 6),
+        (FRAME + 0x1018, 0),
+        (FRAME + 0x1020, CODE + 0x100),
+        (FRAME + 0x1040, 0),
+        (FRAME + 0x1068, 0xffff_ffff),
+    ]));
+    let symbol = |name: &str| match name {
+        "_PyRuntime" => Some(RUNTIME),
+        "PyCode_Type" => Some(CODE_TYPE),
+        "PyCode_NewWithPosOnlyArgs" => Some(CODE),
+        "_PyEval_EvalFrameDefault" => Some(CODE + 0x40),
+        _ => None,
+    };
+    let python = Python::read(&memory, symbol).expect("a Python");
+    assert_eq!(python.executing(), Some(CODE + 0x40));
+    let word = dwell_abi::events::interpreted_word;
+    let group = Group {
+        marker: 0,
+        words: vec![word(CODE, Some(3)), word(CODE + 0x100, None)],
+    };
+    assert_eq!(python.executed_by(&memory, 77), [group]);
+    let stripped = |name: &str| symbol(name).filter(|_| !name.starts_with("_PyEval"));
+    assert_eq!(
+        Python::read(&memory, stripped).err(),
+        Some(NoPython::Unknown)
+    );
 }
 
 #[test]
@@ -147,7 +192,7 @@ fn circles_end() {
 #[test]
 fn what_is_not_known() {
     let mut memory = made();
-    memory.0.insert(VERSION, 0x0309_00f0);
+    memory.0.insert(VERSION, 0x0307_00f0);
     assert_eq!(read(&memory).err(), Some(NoPython::Unknown));
     memory.0.remove(&VERSION);
     assert_eq!(read(&memory).err(), Some(NoPython::NotYet));

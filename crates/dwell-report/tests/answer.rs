@@ -246,3 +246,39 @@ fn pools_that_wait_for_work_are_named_and_not_in_the_way() {
     assert_eq!(answer.idle_pools[0].waited_ns, 2000 * MS);
     assert!(text(&tables).contains("demo/pool-* (2 threads)"));
 }
+
+#[test]
+fn an_interpreter_whose_functions_are_not_told_is_a_note() {
+    let of = |executes: &str| {
+        let mut tables = drawn(&format!(
+            "state | running    | lock futex
+             time  | 60         | 40
+             stack | main       | main
+                   | {executes} | wait
+                   | add        |"
+        ));
+        let before = answer(&tables);
+        tables.symbols[0].file = Some("/srv/app.py".to_owned());
+        (
+            before.untold_ns,
+            before.notes.concat(),
+            answer(&tables).notes.concat(),
+        )
+    };
+    const NOT_TOLD: &str = "whose functions are not told";
+    let (ns, perl, with_python) = of("Perl_runops_standard");
+    assert_eq!(ns, [("Perl".to_owned(), 60 * MS)].into());
+    assert!(
+        perl.contains("60.0 % of the time is in an interpreter of Perl"),
+        "{perl}"
+    );
+    assert!(with_python.contains(NOT_TOLD), "{with_python}");
+    let (_, untold, told) = of("_PyEval_EvalFrameDefault");
+    assert!(
+        untold.contains(NOT_TOLD) && untold.contains("3.8 to 3.14"),
+        "{untold}"
+    );
+    assert!(!told.contains(NOT_TOLD), "{told}");
+    let (_, native, _) = of("work");
+    assert!(!native.contains(NOT_TOLD), "{native}");
+}

@@ -370,7 +370,7 @@ fn kernel_mistakes() -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     let mut target = Puppet::start("kernellocks", &["30000"]);
     let counts = scratch.file("perf");
-    let mut perf = std::process::Command::new("perf");
+    let mut perf = perf();
     perf.args(["stat", "-x,", "-e", "lock:contention_end", "-o", &counts]);
     let perf = Running::start(perf.arg("-p").arg(target.pid().to_string()));
     std::thread::sleep(Duration::from_millis(500));
@@ -450,9 +450,8 @@ fn shares(waits: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, f64> {
 
 /// Who wanted the spin locks that these processes waited for, by perf's stack of every wait.
 fn spinners_by_perf(data: &str, pids: &[u32]) -> BTreeMap<String, f64> {
-    let mut perf = std::process::Command::new("perf");
-    perf.args(["script", "-i", data, "-F", "pid,trace,ip,sym"]);
-    let output = perf.output().expect("perf runs");
+    let script = ["script", "-i", data, "-F", "pid,trace,ip,sym"];
+    let output = perf().args(script).output().expect("perf runs");
     let text = String::from_utf8_lossy(&output.stdout);
     let is_theirs = |event: &&str| {
         let pid = event.split_whitespace().next().map(str::parse);
@@ -474,7 +473,7 @@ fn spinners_by_perf(data: &str, pids: &[u32]) -> BTreeMap<String, f64> {
 fn mistakes_of_spinners() -> BTreeMap<String, String> {
     let scratch = Scratch::new();
     let (data, path) = (scratch.file("perf.data"), scratch.file("r.dwell"));
-    let mut perf = std::process::Command::new("perf");
+    let mut perf = perf();
     // With buffers of the usual size it loses some, and on a busy machine most, and does not say so.
     perf.args(["record", "-q", "-a", "-g", "-m", "8192"]);
     perf.args(["-e", "lock:contention_begin", "-o", &data, "--"]);

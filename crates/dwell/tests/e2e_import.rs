@@ -12,14 +12,12 @@ use dwell_recording::Tables;
 use dwell_recording::rows::{FrameRow, SampleRow, state};
 use shared::*;
 use std::collections::{BTreeMap, HashMap};
-use std::process::Command;
 
 /// Runs perf with these arguments; what it printed.
 #[track_caller]
-fn perf(args: &[&str]) -> String {
-    let mut command = Command::new(WITH_TRACEPOINTS[0]);
-    command.args(&WITH_TRACEPOINTS[1..]).arg("perf").args(args);
-    let output = command.output().expect("unshare (package util-linux) runs");
+fn run_perf(args: &[&str]) -> String {
+    let output = perf().args(args).output();
+    let output = output.expect("unshare (package util-linux) runs");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "perf {args:?}: {stderr}");
     String::from_utf8_lossy(&output.stdout).into_owned()
@@ -32,7 +30,7 @@ fn recorded(scratch: &Scratch, options: &[&str]) -> (String, Tables) {
     let folder = scratch.file("");
     let mixed = program("mixed");
     let command = ["--", &mixed, "--seconds", "1", "--dir", &folder];
-    perf(&[&["record", "-q", "-o", &file], options, &command].concat());
+    run_perf(&[&["record", "-q", "-o", &file], options, &command].concat());
     let to = scratch.file("x.dwell");
     let imported = bare_dwell()
         .args(["import", &file, "-o", &to])
@@ -54,7 +52,7 @@ struct Printed {
 /// What `perf script` prints of each sample of `cpu-clock`, by thread and time.
 fn printed(file: &str) -> BTreeMap<(u32, u64), Printed> {
     let fields = "tid,time,event,period,ip,sym";
-    let text = perf(&["script", "--ns", "--no-inline", "-i", file, "-F", fields]);
+    let text = run_perf(&["script", "--ns", "--no-inline", "-i", file, "-F", fields]);
     let mut samples = BTreeMap::new();
     let mut current = None;
     for line in text.lines() {
@@ -253,7 +251,7 @@ fn waits_are_those_between_the_switches_that_perf_prints() {
     let same = compare(&tables, &printed);
     assert!(same.samples > 500, "{same:?}");
 
-    let text = perf(&[
+    let text = run_perf(&[
         "script",
         "--ns",
         "-G",
@@ -436,7 +434,7 @@ fn records_of_switches_tell_waits_without_the_whole_system() {
         "-e",
         "sched:sched_switch",
     ];
-    perf(&[&options[..], &command].concat());
+    run_perf(&[&options[..], &command].concat());
     let to = other.file("x.dwell");
     let output = bare_dwell().args(["import", &file, "-o", &to]).output();
     let stderr = String::from_utf8_lossy(&output.expect("dwell runs").stderr).into_owned();

@@ -315,9 +315,7 @@ struct CallLog {
 impl CallLog {
     fn start(scratch: &Scratch) -> Self {
         let path = scratch.file("perf.data");
-        // Else perf would mount it for good.
-        let mut command = Command::new(WITH_TRACEPOINTS[0]);
-        command.args(&WITH_TRACEPOINTS[1..]).arg("perf");
+        let mut command = perf();
         command.args(["record", "-q", "-a", "-k", "monotonic", "-m", "4096"]);
         command.args(["-o", &path]);
         // No other calls: perf would log its own, and leave out the end when it cannot keep up.

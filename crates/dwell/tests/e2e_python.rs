@@ -19,9 +19,9 @@ fn pythons() -> Vec<String> {
     let named = std::env::var("DWELL_TEST_PYTHONS").unwrap_or_default();
     let named = named.split(':').map(str::to_owned);
     let candidates = ["python3", "/usr/bin/python3"].map(str::to_owned);
-    let oldest = pythons_of_pyenv("3.10");
-    let candidates = candidates.into_iter().chain(oldest).chain(named);
-    let known = |python: &String| python_finds(python, "(3, 10) <= sys.version_info < (3, 15)");
+    let older = ["3.8", "3.10"].into_iter().flat_map(pythons_of_pyenv);
+    let candidates = candidates.into_iter().chain(older).chain(named);
+    let known = |python: &String| python_finds(python, "(3, 8) <= sys.version_info < (3, 15)");
     candidates.filter(known).collect()
 }
 

@@ -58,6 +58,7 @@ struct {
 
 /* What a Python executes, in groups: see unwind.h. A group is a word that says what lies in its C frame (0: not known) and, from
  * bit GROUP_SHIFT on, how many words there are for its frames, and these. */
+#define TOLD_FIRST 1 /* in no C frame, and below all of them */
 #define PYTHON_WORDS 4096
 #define GROUP_SHIFT 48
 struct python_walk {

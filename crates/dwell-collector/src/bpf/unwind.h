@@ -634,7 +634,8 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 /* CPython. A function in C executes bytecode. As long as Python code calls Python code it does not call itself: so a C frame
  * executes a group of Python's frames, which lead from one to the next. Something lies in the C frame that tells where its group
  * ends: the group's own struct (until 3.11) or a frame that is nobody's, between the groups. The frames stand for that C frame.
- * In 3.10 each C frame executes one frame.
+ * In 3.10 each C frame executes one frame. Until 3.9 nothing tells which: all are told first, as one group that has no C frame,
+ * and user space, which knows the code that executes them, puts the two in step.
  *
  * All that the thread executes is looked for first. Code goes and other code comes to where it was, soon where modules are
  * imported: its identity is a word of its own, or, where places in code do not matter, stands for the place. */
@@ -647,6 +648,12 @@ static __always_inline void end_group(struct scratch *s, u64 marker)
 	s->python.words[n & (PYTHON_WORDS - 1)] = 0;
 	s->python.head = n;
 	s->python.n = n + 1;
+}
+
+/* Whether something in C frames tells which frames they execute. */
+static __always_inline bool tells_c_frames(const struct Interpreter *p)
+{
+	return !p->frame_at || p->group_previous_at;
 }
 
 static __always_inline void tell_python(struct scratch *s, u64 word)
@@ -695,7 +702,7 @@ static long look_at_python(u32 i, struct python_context *c)
 #ifdef IDENTITY_FOR_PLACE
 	place = identity & NO_BYTECODE;
 #else
-	place = p->frame_at ? (u32)place : (place - code - p->bytecode_at) >> 1;
+	place = p->frame_at ? (u32)place >> !tells_c_frames(p) : (place - code - p->bytecode_at) >> 1;
 	if (place > NO_BYTECODE)
 		place = NO_BYTECODE;
 #endif
@@ -703,7 +710,7 @@ static long look_at_python(u32 i, struct python_context *c)
 #ifndef IDENTITY_FOR_PLACE
 	tell_python(s, 1ull << RETURN_BIT | 1ull << METHOD_BIT | identity);
 #endif
-	if (p->frame_at || (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte)) {
+	if ((p->frame_at && tells_c_frames(p)) || (p->entry_at && !read_user(&byte, 1, frame + p->entry_at) && byte)) {
 		end_group(s, s->python.group);
 		read_user(&s->python.group, 8, s->python.group + p->group_previous_at);
 	}
@@ -744,6 +751,10 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tg
 	s->python.n = 1;
 	s->python.at = 0;
 	LOOP(PYTHON_WORDS, look_at_python, &c);
+#ifndef IDENTITY_FOR_PLACE /* nobody would put them in step */
+	if (!tells_c_frames(p))
+		end_group(s, TOLD_FIRST);
+#endif
 	next_group(s);
 	return 0;
 }

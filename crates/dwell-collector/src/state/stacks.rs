@@ -1,6 +1,7 @@
 //! Stacks: their frames, and what of them is in the kernel, in user space, or ours.
 use super::State;
 use crate::address_space::AddressSpace;
+use crate::executed;
 use crate::intern::Place;
 use crate::modules::Modules;
 use crate::outside::{self, Walked};
@@ -37,6 +38,15 @@ impl State {
             site: None,
             weight_ns: self.running_weight_ns,
         });
+    }
+
+    /// The words of the user's part where those of Python's frames are to be put in their places.
+    pub(super) fn placed(&self, head: &StackRecord, trail: Trail<'_>) -> Option<Vec<u8>> {
+        let process = self.process_of(self.threads.id_of(head.tid)?)?;
+        let executing = self.processes.get(process).python.executing();
+        let is_complete = head.end == StackEnd::Complete as u8;
+        (!executing.is_empty())
+            .then(|| executed::placed(trail.user_bytes(), executing, is_complete))
     }
 
     pub(super) fn user_part_of_record(

@@ -11,6 +11,7 @@ mod derive;
 mod expression;
 mod functions;
 mod gaps;
+mod parts;
 mod sections;
 mod stored;
 mod table;

@@ -31,6 +31,7 @@ impl Answer {
             idle_pools: idle_pools(analysis),
             losses: losses(analysis),
             closure: closure(analysis),
+            untold_ns: super::interpreters::untold(analysis),
             ..Answer::default()
         };
         add_functions(&mut answer, analysis, options.functions);

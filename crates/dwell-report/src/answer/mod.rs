@@ -6,6 +6,7 @@ mod build;
 mod contention;
 mod deadlocks;
 mod findings;
+mod interpreters;
 mod lock_types;
 mod locks;
 mod memory;
@@ -99,6 +100,8 @@ pub struct Answer {
     pub losses: Losses,
     /// Whether every thread's states add up to its lifetime.
     pub closure: Closure,
+    /// Thread time in interpreters whose functions are not told, by what they interpret (`Perl`), ns.
+    pub untold_ns: BTreeMap<String, u64>,
     /// What stands out, and what to do next.
     pub notes: Vec<String>,
 }

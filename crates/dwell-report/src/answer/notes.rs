@@ -1,10 +1,12 @@
 //! What stands out, and what to do next.
+use super::interpreters::PYTHON;
 use super::{Answer, Options};
 use crate::human;
 
 /// Shares of thread time from which something is worth a note.
 const NOTED_SHARE: f64 = 0.005;
 const NOTED_RUNNABLE_SHARE: f64 = 0.05;
+const NOTED_UNTOLD_SHARE: f64 = 0.05;
 /// Of the time on processors.
 const NOTED_STOLEN_SHARE: f64 = 0.01;
 /// Closure promised per thread.
@@ -22,6 +24,7 @@ pub(super) fn notes(answer: &Answer, options: &Options) -> Vec<String> {
     notes.extend(runnable_note(answer));
     notes.extend(stolen_note(answer));
     notes.extend(cut_short_note(answer));
+    notes.extend(interpreter_note(answer));
     let recording = options.recording.as_deref();
     if let Some(recording) = recording {
         notes.push(format!("Flame graph: dwell export --to svg {recording}"));
@@ -93,5 +96,18 @@ fn cut_short_note(answer: &Answer) -> Option<String> {
         };
         let cut = human::share(share(*ns, answer));
         format!("{cut} of the time has a stack that is cut short ({why}){remedy}.")
+    })
+}
+
+/// Who looks for the functions of a program that is interpreted shall not take the interpreter's for all there is to see.
+fn interpreter_note(answer: &Answer) -> Option<String> {
+    let (language, ns) = answer.untold_ns.iter().max_by_key(|(_, ns)| **ns)?;
+    let remedy = match language.as_str() {
+        PYTHON => " They are told of CPython 3.8 to 3.14.",
+        _ => "",
+    };
+    (share(*ns, answer) > NOTED_UNTOLD_SHARE).then(|| {
+        let untold = human::share(share(*ns, answer));
+        format!("{untold} of the time is in an interpreter of {language}, whose functions are not told: stacks show the interpreter's own.{remedy}")
     })
 }

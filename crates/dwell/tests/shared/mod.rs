@@ -92,6 +92,13 @@ pub const WITH_TRACEPOINTS: [&str; 6] = [
     "sh",
 ];
 
+/// perf, where tracepoints are mounted: else it would mount them for good.
+pub fn perf() -> Command {
+    let mut command = Command::new(WITH_TRACEPOINTS[0]);
+    command.args(&WITH_TRACEPOINTS[1..]).arg("perf");
+    command
+}
+
 /// Whether a Python finds this true.
 pub fn python_finds(python: &str, condition: &str) -> bool {
     let code = format!("import sys; sys.exit(not ({condition}))");
