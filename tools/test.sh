@@ -94,21 +94,23 @@ end_to_end() {
     [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 
-# The package's clean root and the servers for deliveries mostly wait for the network: meanwhile everything is compiled.
+# What other tests need mostly waits for the network: meanwhile everything is compiled.
+fetched=()
+fetch() {
+    "$@" &
+    fetched+=($!)
+}
+fetch tools/python-env.sh "$target/venv"
+fetch tools/node-env.sh "$target/node"
 if [ "$(id -u)" = 0 ]; then
-    tests/package/clean_root.sh "$target/clean-root" &
-    clean_root=$!
-    tools/go-env.sh "$target/servers" &
-    servers=$!
+    fetch tests/package/clean_root.sh "$target/clean-root" # the package's
+    fetch tools/go-env.sh "$target/servers"                # for deliveries
 fi
 
 step "unit and integration tests"
 cargo test --workspace --locked --no-fail-fast
 # Beside the end-to-end tests, which measure times, nothing shall run.
-if [ "$(id -u)" = 0 ]; then
-    wait "$clean_root"
-    wait "$servers"
-fi
+for job in "${fetched[@]}"; do wait "$job"; done
 
 step "end-to-end tests"
 if [ "$(id -u)" = 0 ]; then
@@ -122,7 +124,6 @@ else
 fi
 
 step "the recording read by DuckDB and pyarrow"
-tools/python-env.sh "$target/venv"
 "$target/venv/bin/python" tests/recording/test_queries.py
 
 step "the tutorial, command by command"
@@ -140,7 +141,6 @@ else
 fi
 
 step "the page, in a browser"
-tools/node-env.sh "$target/node"
 node --test tests/page/model.test.js
 if [ "$(id -u)" = 0 ]; then
     DWELL="$target/debug/dwell" PROGRAMS="$DWELL_TEST_PROGRAMS" MODULES="$target/node/node_modules" node --test tests/page/browser.test.js
