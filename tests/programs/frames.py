@@ -4,8 +4,9 @@ What it does: `wait` (default): twelve threads go to known places and sleep ther
 ever. When all are there it writes what the interpreter says of each (one JSON line: thread id -> [function, file, line],
 innermost first). `busy SECONDS`: two threads compute, `most` for two thirds of
 the time and `rest` for one. `join SECONDS`: the first thread does nothing but wait for another one, and then ends.
-`replaced ROUNDS`: functions that are made, run for a second each, and go. `imports MODULES`: modules that take 40 ms each while
-they are imported, every other one imported by the one before.
+`recursion SECONDS`: a function computes that was called by one that has called itself 900 times. `replaced ROUNDS`:
+functions that are made, run for a second each, and go. `imports MODULES`: modules that take 40 ms each while they are imported,
+every other one imported by the one before.
 """
 import asyncio
 import functools
@@ -191,6 +192,12 @@ def busy(seconds):
         sorted([1], key=lambda _: rest())
 
 
+def recurse(depth, seconds):
+    if depth:
+        return recurse(depth - 1, seconds)
+    spin(seconds)
+
+
 def replaced(rounds):
     for n in range(rounds):
         names = {"spin": spin}
@@ -229,6 +236,8 @@ def main():
         other = threading.Thread(target=time.sleep, args=[amount])
         other.start()
         other.join()
+    elif mode == "recursion":
+        recurse(900, amount)
     elif mode == "replaced":
         replaced(int(amount))
     elif mode == "imports":

@@ -51,6 +51,9 @@ c_consts! { emit_consts:
     pub const MAX_KERNEL_FRAMES: u32 = 64;
     /// Most user frames in a record; a recursion 1 000 deep fits with its callers.
     pub const MAX_USER_FRAMES: u32 = 1536;
+    /// Most frames of a Python that are told apart from the C frames that execute them, the innermost ones: those take 2 words
+    /// each, and 2 or more C frames.
+    pub const MAX_TOLD_APART: u32 = 300;
     /// Most bytes of stack copied for user space to unwind: four pages hold nearly every stack that
     /// meets a rule the in-kernel unwinder lacks, and a copy costs about 0.4 µs.
     pub const RAW_BYTES: u32 = 32768;

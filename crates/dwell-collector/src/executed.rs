@@ -2,7 +2,7 @@
 //! frame of it one of Python's, and nothing in it tells which: the kernel side and who walks a stack from outside tell Python's
 //! frames apart from the stack's.
 use crate::records::words;
-use dwell_abi::events::{METHOD_BIT, RETURN_BIT, told_identity};
+use dwell_abi::events::{MAX_TOLD_APART, METHOD_BIT, RETURN_BIT, told_identity};
 use std::ops::Range;
 
 /// Where that function is: actual addresses. The compiler may have put what is seldom executed elsewhere.
@@ -19,7 +19,7 @@ pub fn placed(user: &[u8], code: &Code, is_complete: bool) -> Vec<u8> {
     let told = pairs.iter().take_while(is_told).count();
     let (told, stack) = (&pairs[..told], &user[16 * told..]);
     let addresses = words(stack).map(|word| match word >> METHOD_BIT & 1 {
-        0 => (word & !(1 << RETURN_BIT)) - (word >> RETURN_BIT),
+        0 => (word & !(1 << RETURN_BIT)).wrapping_sub(word >> RETURN_BIT),
         _ => 0,
     });
     let places = places(addresses, told.len(), code, is_complete);
@@ -38,9 +38,9 @@ pub fn placed(user: &[u8], code: &Code, is_complete: bool) -> Vec<u8> {
     placed
 }
 
-/// Which of the frames with these addresses, leaf first, execute which of so many of Python's. At its start and at its end
-/// the function executes none yet or none any more: so they are in step where a stack ends, if that is known. They are none
-/// where the frames of Python are more, and where it is not known which of them stands at the leaf.
+/// Which of the frames with these addresses, leaf first, execute which of so many of Python's. At its start and at its end the
+/// function executes none yet or none any more: so they are in step where a stack ends, if that is known, and Python's last
+/// frame. Else they are at the leaf, where that may be one too far in. They are none where the frames of Python are more.
 pub fn places(
     addresses: impl Iterator<Item = u64>,
     told: usize,
@@ -50,11 +50,10 @@ pub fn places(
     let is_executing = |address: &u64| code.iter().any(|range| range.contains(address));
     let executing = addresses.enumerate().filter(|(_, at)| is_executing(at));
     let executing: Vec<usize> = executing.map(|(i, _)| i).collect();
-    let before = match is_complete {
-        true => executing.len().checked_sub(told),
-        false => (executing.first() != Some(&0)).then_some(0),
+    let skipped = match is_complete && told < MAX_TOLD_APART as usize {
+        true => executing.len().checked_sub(told).unwrap_or(executing.len()),
+        false => 0,
     };
-    let skipped = before.unwrap_or(executing.len());
     executing.into_iter().skip(skipped).zip(0..told).collect()
 }
 
@@ -78,9 +77,17 @@ mod tests {
         assert_eq!(of(&stack, 0, true), []);
         // More than there are places for: it is not known which.
         assert_eq!(of(&stack, 4, true), []);
-        // The rest of the stack is not there.
+        // The rest of the stack is not there, or the rest of Python's frames.
         assert_eq!(of(&stack, 7, false), [(1, 0), (3, 1), (4, 2)]);
-        assert_eq!(of(&stack[1..], 7, false), []);
+        let deep = [&[0x500][..], &[0x1234; 400]].concat();
+        assert_eq!(
+            of(&deep, 300, true),
+            (1..=300).zip(0..300).collect::<Vec<_>>()
+        );
+        assert_eq!(
+            of(&deep, 299, true),
+            (102..=400).zip(0..299).collect::<Vec<_>>()
+        );
     }
 
     #[test]

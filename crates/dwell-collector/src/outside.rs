@@ -176,7 +176,7 @@ fn place(walked: &mut Walked, process: &Process, told: &[u64]) {
     let addresses = walked
         .frames
         .iter()
-        .map(|frame| frame.pc - u64::from(frame.is_return_address));
+        .map(|frame| frame.pc.wrapping_sub(frame.is_return_address.into()));
     let is_complete = walked.end == StackEnd::Complete;
     let code = process.python.executing();
     for (frame, word) in executed::places(addresses, told.len(), code, is_complete) {

@@ -157,6 +157,35 @@ fn what_is_executed_until_the_end_has_its_name() {
     }
 }
 
+/// No stack has room for all of them.
+#[test]
+#[ignore = "needs root"]
+fn the_innermost_functions_of_a_deep_recursion_are_told() {
+    for python in pythons() {
+        let recorded = launch(&[&python, FRAMES, "recursion", "1"]);
+        let index = Index::of(&recorded.tables);
+        let (mut told, mut all) = (0, 0);
+        for (stack, weight) in index.weights() {
+            let names = index.user_names(stack);
+            let mut inwards = names.iter().rev().skip_while(|name| *name != "spin");
+            if inwards.next().is_none() {
+                continue;
+            }
+            let executed = inwards
+                .filter(|name| ["recurse", "_PyEval_EvalFrameDefault"].contains(&name.as_str()));
+            let innermost: Vec<_> = executed.take(290).collect();
+            all += weight;
+            told += weight
+                * u64::from(innermost.len() == 290 && innermost.iter().all(|n| *n == "recurse"));
+        }
+        println!("{python}: told {told} of {all} ns");
+        assert!(
+            all > 800_000_000 && told > all * 98 / 100,
+            "{told} of {all}"
+        );
+    }
+}
+
 /// Later code lies where earlier code lay: each stack has the name of what was there at its time.
 #[test]
 #[ignore = "needs root"]

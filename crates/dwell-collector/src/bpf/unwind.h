@@ -678,6 +678,8 @@ static long look_at_python(u32 i, struct python_context *c)
 	(void)i;
 	if (!s || !p || !s->python.frame || s->python.n >= PYTHON_WORDS - 3)
 		return 1;
+	if (!tells_c_frames(p) && s->python.n > 2 * MAX_TOLD_APART)
+		return 1;
 	frame = s->python.frame;
 	if (read_user(&previous, 8, frame + p->previous_at) || read_user(&byte, 1, frame + p->owner_at))
 		return 1;

@@ -42,7 +42,7 @@ impl State {
 
     /// The words of the user's part where those of Python's frames are to be put in their places.
     pub(super) fn placed(&self, head: &StackRecord, trail: Trail<'_>) -> Option<Vec<u8>> {
-        let process = self.process_of(self.threads.id_of(head.tid)?)?;
+        let process = self.processes.last_of(head.tgid)?;
         let executing = self.processes.get(process).python.executing();
         let is_complete = head.end == StackEnd::Complete as u8;
         (!executing.is_empty())
