@@ -94,7 +94,7 @@ end_to_end() {
     [ ${#failed[@]} -eq 0 ] || { printf 'Failed: %s\n' "${failed[*]}"; return 1; }
 }
 
-# What other tests need mostly waits for the network: meanwhile everything is compiled.
+# What other tests need is fetched, and servers are built, while everything is compiled.
 fetched=()
 fetch() {
     "$@" &

@@ -28,6 +28,26 @@ struct CompiledBy<'p> {
     executed: Option<Vec<Group>>,
 }
 
+impl CompiledBy<'_> {
+    /// Puts what is executed in frames of C that do not tell it in the places of these.
+    fn place(&self, frames: &mut [Frame], end: StackEnd) {
+        let Some(Group { words, .. }) = self.executed.iter().flatten().last() else {
+            return;
+        };
+        let addresses = frames
+            .iter()
+            .map(|frame| frame.pc.wrapping_sub(frame.is_return_address.into()));
+        let code = self.process.python.executing();
+        let is_complete = end == StackEnd::Complete;
+        for (frame, word) in executed::places(addresses, words.len(), code, is_complete) {
+            frames[frame] = Frame {
+                pc: words[word],
+                is_return_address: false,
+            };
+        }
+    }
+}
+
 impl Compiled for CompiledBy<'_> {
     fn row(&self, pc: u64, returned: bool) -> Option<Row> {
         let memory = OfProcess(self.process.row.pid);
@@ -80,6 +100,7 @@ fn walk(
     let compiled = CompiledBy { process, executed };
     let mut stepper = Stepper::new(mapped.collect()).with_compiled(&compiled);
     let end = stepper.walk(&registers, &mut read, MAX_USER_FRAMES as usize, &mut frames);
+    compiled.place(&mut frames, end);
     Walked { frames, end }
 }
 
@@ -143,7 +164,6 @@ pub fn walk_memory(
     };
     read_at(base, &mut copy);
     let executed = process.python.executed_by(&OfProcess(pid), ns_tid);
-    let told = told_apart(process, &executed);
     let mut walked = walk(process, modules, registers, Some(executed), |address| {
         word_at(&copy, base, address).or_else(|| {
             if space.find(address).is_some() {
@@ -154,7 +174,6 @@ pub fn walk_memory(
             word_at(&copy, base, address)
         })
     });
-    place(&mut walked, process, &told);
     let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall"));
     if text.is_ok_and(|text| !sleeps_at(&text, &registers)) {
         // What was read may be the stack of another moment: only where it slept is certain.
@@ -162,29 +181,6 @@ pub fn walk_memory(
         walked.end = StackEnd::NotTaken;
     }
     walked
-}
-
-/// The words of what a Python executes in frames of C that do not tell it.
-fn told_apart(process: &Process, executed: &[Group]) -> Vec<u64> {
-    let is_apart = !process.python.executing().is_empty();
-    let group = executed.last().filter(|_| is_apart);
-    group.map_or_else(Vec::new, |group| group.words.clone())
-}
-
-/// Puts them in their places.
-fn place(walked: &mut Walked, process: &Process, told: &[u64]) {
-    let addresses = walked
-        .frames
-        .iter()
-        .map(|frame| frame.pc.wrapping_sub(frame.is_return_address.into()));
-    let is_complete = walked.end == StackEnd::Complete;
-    let code = process.python.executing();
-    for (frame, word) in executed::places(addresses, told.len(), code, is_complete) {
-        walked.frames[frame] = Frame {
-            pc: told[word],
-            is_return_address: false,
-        };
-    }
 }
 
 /// Whether `/proc/PID/task/TID/syscall` tells the same place: its last words are sp and pc.

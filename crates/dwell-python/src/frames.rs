@@ -69,8 +69,7 @@ impl Python {
             next = word(at, layout.frame_previous);
             let owner = byte(at, layout.frame_owner);
             let marker = match layout.frame_entry {
-                None if !layout.tells_c_frames() => None,
-                None if layout.single_frame.is_some() => group,
+                None if layout.single_frame.is_some() => group.filter(|_| layout.tells_c_frames()),
                 // Frames that are nobody's lie between groups.
                 None if owner.is_none_or(|owner| owner >= OWNER_NOBODY) => Some(at),
                 None => None,

@@ -1,5 +1,5 @@
 //! CPython interpreters, from 3.8 on: what their threads execute, by the interpreter's own structs. A Python needs no option
-//! for it and is only read. Where fields lie, 3.13 and newer say themselves (`_Py_DebugOffsets`, made for this); of 3.10 to
+//! for it and is only read. Where fields lie, 3.13 and newer say themselves (`_Py_DebugOffsets`, made for this); of 3.8 to
 //! 3.12 it is known.
 //!
 //! Everything is read from a running process: it may change meanwhile, or be hostile. Nothing is believed but within

@@ -738,6 +738,10 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tg
 
 	if (!s || !p)
 		return 0;
+#ifdef IDENTITY_FOR_PLACE
+	if (!tells_c_frames(p)) /* nobody would put them in step */
+		return 0;
+#endif
 	s->python.tgid = tgid;
 	at = s->python.thread_pointer;
 	if (p->slots_at && read_user(&at, 8, at + p->slots_at))
@@ -753,10 +757,8 @@ __attribute__((noinline)) u64 enter_python(struct scratch *s, u32 number, u32 tg
 	s->python.n = 1;
 	s->python.at = 0;
 	LOOP(PYTHON_WORDS, look_at_python, &c);
-#ifndef IDENTITY_FOR_PLACE /* nobody would put them in step */
 	if (!tells_c_frames(p))
 		end_group(s, TOLD_FIRST);
-#endif
 	next_group(s);
 	return 0;
 }

@@ -42,7 +42,10 @@ impl State {
 
     /// The words of the user's part where those of Python's frames are to be put in their places.
     pub(super) fn placed(&self, head: &StackRecord, trail: Trail<'_>) -> Option<Vec<u8>> {
-        let process = self.processes.last_of(head.tgid)?;
+        let thread = self.threads.id_of(head.tid);
+        let process = thread.and_then(|thread| self.process_of(thread));
+        // That of a waker that is not followed.
+        let process = process.or_else(|| self.processes.id_of(head.tgid))?;
         let executing = self.processes.get(process).python.executing();
         let is_complete = head.end == StackEnd::Complete as u8;
         (!executing.is_empty())

@@ -13,6 +13,13 @@ pub struct FunctionRange {
     pub landing_pads: Option<u64>,
 }
 
+impl FunctionRange {
+    /// Whether it is around a stated address.
+    pub fn contains(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
+}
+
 impl CfiSections<'_> {
     /// The functions that `.eh_frame` describes, by address. Damaged entries are left out. A function
     /// that the compiler has split comes in parts.
@@ -35,7 +42,7 @@ impl CfiSections<'_> {
         let found = header
             .table()?
             .fde_for_address(&section, &bases, address, cie);
-        range(&found.ok()?).filter(|range| (range.start..range.end).contains(&address))
+        range(&found.ok()?).filter(|range| range.contains(address))
     }
 }
 

@@ -30,17 +30,10 @@ impl CfiSections<'_> {
                 instruction.flow_control(),
                 FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
             );
-            if !jumps
-                || parts
-                    .iter()
-                    .any(|part| (part.start..part.end).contains(&target))
-            {
-                continue;
+            if jumps && !parts.iter().any(|part| part.contains(target)) {
+                let other = self.function_at(target);
+                parts.extend(other.filter(|other| other.start != target));
             }
-            parts.extend(
-                self.function_at(target)
-                    .filter(|other| other.start != target),
-            );
         }
         parts
     }

@@ -1,7 +1,7 @@
 //! Interpreters whose functions are not told: where a program is interpreted, stacks of the interpreter's own functions
 //! say little of it.
 use dwell_analysis::Analysis;
-use dwell_analysis::names::{FunctionId, StackRef};
+use dwell_analysis::names::FunctionId;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -43,9 +43,6 @@ pub(super) fn untold(analysis: &Analysis<'_>) -> BTreeMap<String, u64> {
         })
         .collect();
     for entry in &analysis.profile.entries {
-        let StackRef::Taken(_) = entry.stack else {
-            continue;
-        };
         if let Some(language) = of_path[names.path_of(entry.stack) as usize] {
             let ns: &mut u64 = untold.entry(language.to_owned()).or_default();
             *ns = ns.saturating_add(entry.weight_ns);
