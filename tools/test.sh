@@ -17,22 +17,18 @@ while read -r name _; do
     case "$name" in "" | \#*) ;; *) not_yet+=("$name") ;; esac
 done <tests/not-yet.txt
 
-# Targets whose tests measure no times: counts, stacks and names are the same beside another test, and each test waits
-# for half of its time.
-two_at_a_time=" e2e_blocks e2e_boost e2e_boost_blame e2e_boost_names e2e_boost_redirect e2e_counts e2e_stacks \
-    e2e_stacks_oracle e2e_vm exact killed programs torture "
+# Tests that measure no times: counts, stacks and names are the same beside another test, and each test waits for half of
+# its time. By their program, those of e2e by their module, too.
+two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::boost_redirect e2e::counts e2e::stacks \
+    e2e::stacks_oracle e2e::vm exact killed programs torture "
 
-# Of these, targets whose tests ask for what no busy host can disturb: exact counts, restored code. A mistake there may show
-# in one run of many, and shall not pass at the second try.
+# Of these, tests that ask for what no busy host can disturb: exact counts, restored code. A mistake there may show in one run
+# of many, and shall not pass at the second try.
 never_repeated=" exact killed torture "
 
-# Runs tests of one target, so many at a time. Of the whole workspace: for one package its dependencies would be
-# compiled anew, with fewer features.
-run_target() {
-    local at_a_time=$1 target=$2
-    shift 2
-    cargo test --locked --workspace --test "$target" -- --ignored --test-threads="$at_a_time" "$@" </dev/null
-}
+# Calls a program of end-to-end tests. Of the whole workspace: for one package its dependencies would be compiled anew, with
+# fewer features.
+call() { cargo test --locked --workspace --test "$1" -- --ignored "${@:2}" </dev/null; }
 
 # The names of the tests that an output says have failed.
 failures_in() { awk '/^failures:$/ { list = 1 } list && /^    [a-z0-9_:]+$/ { print $1 }' "$1" | sort -u; }
@@ -54,38 +50,46 @@ wait_until_calm() {
     echo "The host takes $percent % of the processors' time."
 }
 
-# Runs tests of one target, so many at a time. What fails is kept for later (again), but for a target that names no
-# test, or whose tests are never repeated (failed).
-try_target() {
-    local target=$2 names
-    run_target "$@" 2>&1 | tee "$output" && return
+# Runs tests of one group. What fails is kept for later (again), but for what names no test, or is never repeated (failed).
+try_group() {
+    local group=$1 at_a_time=1 names
+    case "$two_at_a_time" in *" $group "*) at_a_time=$2 ;; esac
+    call "${group%%::*}" --test-threads="$at_a_time" --exact "${@:3}" 2>&1 | tee "$output" && return
     names=$(failures_in "$output" | paste -sd ' ')
-    case "$never_repeated" in *" $target "*) names= ;; esac
-    if [ -n "$names" ]; then again[$target]=$names; else failed+=("$target"); fi
+    case "$never_repeated" in *" $group "*) names= ;; esac
+    if [ -n "$names" ]; then again[$group]=$names; else failed+=("$group"); fi
 }
 
 # Most one at a time: they measure times, and the machine may have two processors. What fails is run up to
 # twice more by itself, after all others and when the host lets the machine alone: on a machine shared with
 # others a measurement can be disturbed, a bug stays.
 end_to_end() {
-    local skip=() failed=() names=() name target targets at_a_time output
-    local -A again=()
-    for name in "${not_yet[@]}"; do skip+=(--skip "$name"); done
-    targets=$(cd crates && ls dwell/tests/e2e_*.rs dwell-collector/tests/*.rs dwell-patch/tests/*.rs dwell-locks/tests/*.rs dwell-trace/tests/*.rs | sed 's|.*/||; s|\.rs$||')
+    local failed=() groups=() names=() program name group list output
+    local -A tests=() again=()
+    for program in $(basename -as .rs crates/dwell/tests/e2e crates/dwell-{collector,patch,locks,trace}/tests/*.rs); do
+        list=$(call "$program" --list --format terse | sed -n 's/: test$//p')
+        for name in $list; do
+            case " ${not_yet[*]} " in *" $name "*) continue ;; esac
+            group=$program
+            [ "$program" != e2e ] || group=e2e::${name%%::*}
+            [ -n "${tests[$group]:-}" ] || groups+=("$group")
+            tests[$group]+=" $name"
+        done
+    done
     output=$(mktemp)
-    while read -r target; do
-        case "$two_at_a_time" in *" $target "*) at_a_time=2 ;; *) at_a_time=1 ;; esac
-        try_target $at_a_time "$target" "${skip[@]}"
-    done <<<"$targets"
+    for group in "${groups[@]}"; do
+        read -ra names <<<"${tests[$group]}"
+        try_group "$group" 2 "${names[@]}"
+    done
     for _ in 1 2; do
         [ ${#again[@]} -gt 0 ] || break
         step "waiting for a calm moment to repeat what failed: ${again[*]}"
         wait_until_calm
-        for target in "${!again[@]}"; do
-            read -ra names <<<"${again[$target]}"
-            unset "again[$target]"
-            step "$target failed; once more: ${names[*]}"
-            try_target 1 "$target" --exact "${names[@]}"
+        for group in "${!again[@]}"; do
+            read -ra names <<<"${again[$group]}"
+            unset "again[$group]"
+            step "$group failed; once more: ${names[*]}"
+            try_group "$group" 1 "${names[@]}"
         done
     done
     failed+=("${!again[@]}")

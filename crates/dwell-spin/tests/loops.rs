@@ -1,5 +1,5 @@
 //! Loops as compilers write them, each with what it is. The corpus of whole programs is recorded by
-//! `crates/dwell/tests/e2e_spin.rs`.
+//! `crates/dwell/tests/e2e/spin.rs`.
 use dwell_spin::{Callee, Callees, Function, NoCallees, NotSpinning, Target, judge};
 use iced_x86::IcedError;
 use iced_x86::code_asm::*;

@@ -1,4 +1,6 @@
 //! `dwell boost` as it is typed, on small programs made here: no root is needed.
+#[allow(dead_code, unused_imports)] // a part of what the end-to-end tests need
+#[path = "e2e/shared/mod.rs"]
 mod shared;
 
 use shared::{Scratch, bare_dwell};

@@ -1,5 +1,6 @@
-//! `dwell import` as a person types it. (perf.data that perf has just written: `e2e_import.rs`.)
-#[path = "shared/mod.rs"]
+//! `dwell import` as a person types it. (perf.data that perf has just written: `e2e/import.rs`.)
+#[allow(dead_code, unused_imports)] // a part of what the end-to-end tests need
+#[path = "e2e/shared/mod.rs"]
 mod shared;
 
 use dwell_analysis::names::StackRef;
