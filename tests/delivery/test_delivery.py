@@ -242,7 +242,6 @@ class Servers(Case):
             "exporters": {"otlp_http": {"endpoint": f"http://127.0.0.1:{receiver.server_port}"}},
             "service": {
                 "pipelines": {"profiles": {"receivers": ["otlp"], "exporters": ["otlp_http"]}},
-                "telemetry": {"metrics": {"level": "none"}},
             },
         }
         command = [self.servers / "collector", "--feature-gates=+service.profilesSupport", f"--config=yaml:{json.dumps(config)}"]
