@@ -116,7 +116,7 @@ impl Finished {
 
     /// Number of threads that were seen.
     pub fn threads(&self) -> usize {
-        self.state.threads.len()
+        self.state.threads.seen()
     }
 }
 
@@ -167,11 +167,11 @@ fn origin(state: &State, kind: u8, id: u64) -> Origin {
                 .map_or_else(String::new, |code| code.name.clone()),
         },
         _ => {
-            let process = state.processes.get(id as u32);
+            let executor = state.processes.executor(id as u32);
             Origin::Jit {
-                pid: process.row.pid,
-                ns_pid: process.row.ns_pid,
-                root: process.root.as_ref().map(|r| r.path()),
+                pid: executor.pid,
+                ns_pid: executor.ns_pid,
+                root: executor.root.map(|root| root.path()),
             }
         }
     }

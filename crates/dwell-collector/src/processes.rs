@@ -1,5 +1,6 @@
 //! Processes: who they are and what they have mapped.
 mod mapping;
+mod slots;
 
 use crate::address_space::AddressSpace;
 use crate::error::CollectError;
@@ -12,7 +13,9 @@ use crate::roots::{Root, Roots};
 use crate::unwind_maps::UnwindMaps;
 use dwell_maps::Memory;
 use dwell_recording::rows::{MappingRow, ProcessRow};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+pub use slots::Executor;
+use slots::Slots;
 use std::fs;
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,7 +106,10 @@ impl Process {
 /// All processes.
 #[derive(Default)]
 pub struct Processes {
-    processes: Vec<Process>,
+    /// By their numbers.
+    processes: Slots,
+    /// Mappings that did not fit the limit of those that are over.
+    left_out_before: usize,
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
     roots: Roots,
@@ -136,24 +142,34 @@ impl Processes {
 
     /// The last process with this pid, which may be over.
     pub fn last_of(&self, pid: u32) -> Option<u32> {
-        let last = || self.processes.iter().rposition(|p| p.row.pid == pid);
-        self.id_of(pid).or_else(|| last().map(|id| id as u32))
+        self.id_of(pid).or_else(|| self.processes.last_of(pid))
     }
 
-    /// A process by its number.
+    /// The last process with this pid, as long as what it executed can get names.
+    pub fn recent(&mut self, pid: u32) -> Option<&mut Process> {
+        let id = self.last_of(pid)?;
+        self.processes.if_kept(id)
+    }
+
+    /// The process of a thread that is kept, or any if no rows are taken.
     pub fn get(&self, id: u32) -> &Process {
-        &self.processes[id as usize]
+        self.processes.get(id)
     }
 
     /// The same, to get names of what it executes.
     pub fn get_mut(&mut self, id: u32) -> &mut Process {
-        &mut self.processes[id as usize]
+        self.processes.get_mut(id)
+    }
+
+    /// Who a process was, of any there was.
+    pub fn executor(&self, id: u32) -> Executor {
+        self.processes.executor(id)
     }
 
     /// The window begins: nothing that was there already is older than it.
     pub fn begin_window(&mut self, start_ns: u64) {
         self.window_start_ns = start_ns;
-        for process in &mut self.processes {
+        for process in self.processes.kept() {
             process.row.start_ns = start_ns;
         }
         for mapping in &mut self.new_mappings {
@@ -209,13 +225,13 @@ impl Processes {
             ..row
         };
         let id = self.push(row, space, root);
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         (process.java, process.python, process.javascript) = (java, python, javascript);
         id
     }
 
     fn push(&mut self, row: ProcessRow, space: AddressSpace, root: Option<Arc<Root>>) -> u32 {
-        let id = self.processes.len() as u32;
+        let id = self.processes.next();
         self.by_pid.insert(row.pid, id);
         self.processes.push(Process {
             row: ProcessRow { process: id, ..row },
@@ -239,7 +255,7 @@ impl Processes {
 
     /// Reads command line, executable, cgroup and root, as far as the process still lives.
     pub fn read_identity(&mut self, id: u32) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         let pid = process.row.pid;
         let folder = dwell_maps::folder(pid);
         let command = read_text(format!("{folder}/cmdline"));
@@ -264,17 +280,17 @@ impl Processes {
 
     /// Sets what only the kernel's reports tell.
     pub fn report(&mut self, id: u32, ns_pid: u32, parent: u32) {
-        let row = &mut self.processes[id as usize].row;
+        let row = &mut self.processes.get_mut(id).row;
         let ns_pid = if ns_pid == 0 { row.ns_pid } else { ns_pid };
         if row.ns_pid != ns_pid || (row.parent_pid == 0 && parent != 0) {
             (row.ns_pid, row.parent_pid) = (ns_pid, parent);
-            self.processes[id as usize].dirty = true;
+            self.processes.get_mut(id).dirty = true;
         }
     }
 
     /// The process began another program.
     pub fn exec(&mut self, id: u32, name: String) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.row.name = name;
         process.space.clear_before(process.renamed_at);
         process.java = Java::default();
@@ -295,21 +311,21 @@ impl Processes {
 
     /// One more thread of a process lives.
     pub fn thread_begins(&mut self, id: u32) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.alive += 1;
         process.followed = true;
     }
 
     /// A thread of a process died. True when it was the last: a leader may die before the others.
     pub fn thread_ends(&mut self, id: u32) -> bool {
-        let alive = &mut self.processes[id as usize].alive;
+        let alive = &mut self.processes.get_mut(id).alive;
         *alive = alive.saturating_sub(1);
         *alive == 0
     }
 
     /// The process is over.
     pub fn end(&mut self, maps: &UnwindMaps, id: u32, time: u64, status: i32) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.row.end_ns = Some(time);
         process.row.exit_status = Some(status);
         process.dirty = true;
@@ -325,7 +341,7 @@ impl Processes {
 
     /// Sets a process' name (that of its first thread). The first step of an exec is a new name.
     pub fn rename(&mut self, id: u32, name: String, time: u64) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.renamed_at = process.renamed_at.max(time);
         if process.row.name != name {
             process.row.name = name;
@@ -336,7 +352,7 @@ impl Processes {
     /// Code that the kernel side shall not unwind, since it would take what rbp holds there for a frame, but at
     /// these addresses in it, where the stack is as at a function's entry.
     pub fn hide(&mut self, id: u32, ranges: &[Range<u64>], like_entries: &[u64]) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.space.hide(ranges, like_entries);
         process.space_dirty = true;
     }
@@ -344,13 +360,13 @@ impl Processes {
     /// The kernel side knows less of what is mapped in a process than we do: a child has what was known of its parent when
     /// it was forked.
     pub fn not_in_kernel(&mut self, id: u32) {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         process.space_dirty |= machine::boottime_ns() >= process.published_at + NOT_BEFORE_NS;
     }
 
     /// Tells the kernel side of address spaces that changed.
     pub fn publish(&mut self, maps: &UnwindMaps, modules: &Modules) -> Result<(), CollectError> {
-        for process in &mut self.processes {
+        for process in self.processes.kept() {
             process.look_for_java(maps, modules)?;
             process.look_for_python(maps, modules)?;
             process.look_for_javascript(modules);
@@ -365,31 +381,29 @@ impl Processes {
     }
 
     /// Mappings that did not fit the kernel side's limit, each counted once, however often that is told.
-    pub fn mappings_left_out(&self) -> u64 {
-        self.processes
-            .iter()
-            .map(|p| p.mappings_left_out as u64)
-            .sum()
+    pub fn mappings_left_out(&mut self) -> u64 {
+        let of_kept = self.processes.kept().map(|p| p.mappings_left_out);
+        (self.left_out_before + of_kept.sum::<usize>()) as u64
     }
 
     /// The JVM of a process.
     pub fn java(&mut self, id: u32) -> &mut Java {
-        &mut self.processes[id as usize].java
+        &mut self.processes.get_mut(id).java
     }
 
     /// The Python of a process.
     pub fn python(&mut self, id: u32) -> &mut Python {
-        &mut self.processes[id as usize].python
+        &mut self.processes.get_mut(id).python
     }
 
     /// The engine of JavaScript of a process.
     pub fn javascript(&mut self, id: u32) -> &mut JavaScript {
-        &mut self.processes[id as usize].javascript
+        &mut self.processes.get_mut(id).javascript
     }
 
     /// Notices where interpreters have put other code in the place of what has a name already.
     pub fn check_code(&mut self, now: u64) {
-        for process in &mut self.processes {
+        for process in self.processes.kept() {
             let pid = process.row.pid;
             if let Some(ended) = process.row.end_ns {
                 if now >= ended + NAMES_KEPT_NS {
@@ -405,20 +419,30 @@ impl Processes {
         }
     }
 
-    /// Rows of processes that changed since the last call.
-    pub fn take_processes(&mut self) -> Vec<ProcessRow> {
-        self.processes
-            .iter_mut()
-            .filter(|p| p.followed)
-            .filter_map(|p| std::mem::take(&mut p.dirty).then(|| p.row.clone()))
-            .collect()
+    /// Rows of processes that changed since the last call. Of one that ended before that little is kept, unless it is
+    /// `in_use`.
+    pub fn take_processes(&mut self, in_use: &HashSet<u32>) -> Vec<ProcessRow> {
+        let mut rows = Vec::new();
+        self.processes.retain(|process| {
+            let is_new = process.followed && std::mem::take(&mut process.dirty);
+            if is_new {
+                rows.push(process.row.clone());
+            }
+            let is_over = process.row.end_ns.is_some() && !in_use.contains(&process.row.process);
+            let keep = is_new || !is_over;
+            if !keep {
+                self.left_out_before += process.mappings_left_out;
+            }
+            keep
+        });
+        rows
     }
 
     /// Mappings that are new since the last call.
     pub fn take_mappings(&mut self) -> Vec<MappingRow> {
         let processes = &self.processes;
         self.new_mappings
-            .extract_if(.., |m| processes[m.process as usize].followed)
+            .extract_if(.., |m| processes.get(m.process).followed)
             .collect()
     }
 }

@@ -199,7 +199,7 @@ impl Recorder {
     fn progress(&self) -> Progress {
         Progress {
             elapsed: self.started.elapsed(),
-            threads: self.state.threads.len(),
+            threads: self.state.threads.seen(),
         }
     }
 

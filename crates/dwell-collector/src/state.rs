@@ -54,8 +54,6 @@ pub struct State {
     samples: Vec<SampleRow>,
     slices: Vec<SliceRow>,
     events: Vec<EventRow>,
-    /// Thread id and start of every thread that died.
-    ended: HashSet<(u32, u64)>,
     /// Stacks of the places in the ledger of memory.
     pub(crate) memory_stacks: PlaceStacks,
     /// Stacks that came as a copy.
@@ -97,7 +95,6 @@ impl State {
             samples: Vec::new(),
             slices: Vec::new(),
             events: Vec::new(),
-            ended: HashSet::new(),
             memory_stacks: PlaceStacks::default(),
             copied_stacks: 0,
             losses: Losses::default(),
@@ -126,8 +123,8 @@ impl State {
             Record::Thread(record) => self.thread_report(maps, record)?,
             Record::Task(record) => self.task(&record),
             Record::Code(record) => {
-                if let Some(process) = self.processes.last_of(record.tgid) {
-                    self.processes.python(process).told(&record);
+                if let Some(process) = self.processes.recent(record.tgid) {
+                    process.python.told(&record);
                 }
             }
         }
@@ -148,8 +145,9 @@ impl State {
     pub fn take_rows(&mut self) -> Tables {
         self.name_code();
         let modules = &self.modules;
+        let in_use = self.threads.iter().map(|(_, thread)| thread.row.process);
         Tables {
-            processes: self.processes.take_processes(),
+            processes: self.processes.take_processes(&in_use.collect()),
             threads: self.threads.take_threads(),
             mappings: self.processes.take_mappings(),
             frames: self.interner.take_frames(|place| frame_row(place, modules)),

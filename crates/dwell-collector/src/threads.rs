@@ -2,7 +2,7 @@
 use crate::futexes::{self, Futexes};
 use crate::parts::{KernelPart, UserPart};
 use crate::reasons;
-use dwell_abi::events::{SITE_SLOTS, SiteRecord, ThreadRecord, WaitRecord};
+use dwell_abi::events::{SiteRecord, ThreadRecord, WaitRecord};
 use dwell_recording::rows::{SiteRow, SiteTimeRow, ThreadRow};
 use hashbrown::HashMap;
 use std::rc::Rc;
@@ -150,6 +150,8 @@ fn bounded<K, V>(map: &mut HashMap<K, V>) -> &mut HashMap<K, V> {
     map
 }
 
+const KEPT: &str = "a thread is kept until what it ended with is written";
+
 /// Who ended a wait, as far as it is known.
 #[derive(Clone, Default)]
 pub struct Waker {
@@ -182,12 +184,14 @@ pub struct Thread {
     open: Option<OpenWait>,
     dirty: bool,
     sites: HashMap<SiteKey, u32>,
-    slots: [Slot; SITE_SLOTS as usize],
+    /// Those it has used: most threads wait at a site or two.
+    slots: Vec<Slot>,
 }
 
 /// Sums last reported of a slot of the kernel side.
 #[derive(Clone, Copy, Default)]
 struct Slot {
+    slot: u8,
     install: u32,
     blocked: u64,
     runnable: u64,
@@ -206,7 +210,9 @@ struct OpenWait {
 /// All threads and sites.
 #[derive(Default)]
 pub struct Threads {
-    threads: Vec<Thread>,
+    /// By their numbers; none in the place of one that ended and of which nothing more can come.
+    threads: Vec<Option<Box<Thread>>>,
+    living: usize,
     by_tid: HashMap<u32, u32>,
     sites: u32,
     new_sites: Vec<SiteRow>,
@@ -218,35 +224,41 @@ pub struct Threads {
 impl Threads {
     /// Another program begins: the stacks that the thread had do not stand for what comes.
     pub fn forget_stacks(&mut self, thread: u32) {
-        let thread = &mut self.threads[thread as usize];
+        let thread = self.get_mut(thread);
         thread.at_site.clear();
         thread.user_at_site.clear();
     }
 
     /// The live thread with this tid.
     pub fn id_of(&self, tid: u32) -> Option<u32> {
-        self.latest_of(tid)
-            .filter(|&id| !self.threads[id as usize].row.ended)
+        self.latest_of(tid).filter(|&id| !self.get(id).row.ended)
     }
 
-    /// The last thread with this tid, which may be over: a parent learns of its child's end afterwards.
+    /// Whether this thread, which began at `start`, has just ended.
+    pub fn has_ended(&self, tid: u32, start: u64) -> bool {
+        let row = self.latest_of(tid).map(|id| &self.get(id).row);
+        row.is_some_and(|row| row.ended && row.start_ns == start)
+    }
+
+    /// The last thread with this tid, which may be over since a moment: a parent learns of its child's end afterwards.
     pub fn latest_of(&self, tid: u32) -> Option<u32> {
         self.by_tid.get(&tid).copied()
     }
 
-    /// A thread by its number.
+    /// A thread by a number that was asked for since the last [`Threads::take_threads`].
     pub fn get(&self, id: u32) -> &Thread {
-        &self.threads[id as usize]
+        self.threads[id as usize].as_ref().expect(KEPT)
     }
 
-    /// A thread by its number, to change.
+    /// The same, to change.
     pub fn get_mut(&mut self, id: u32) -> &mut Thread {
-        &mut self.threads[id as usize]
+        self.threads[id as usize].as_mut().expect(KEPT)
     }
 
-    /// Every thread with its number.
+    /// Every thread that lives, or ended a moment ago, with its number.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &Thread)> {
-        self.threads.iter().enumerate().map(|(i, t)| (i as u32, t))
+        let known = self.threads.iter().enumerate();
+        known.filter_map(|(id, thread)| Some((id as u32, thread.as_deref()?)))
     }
 
     /// Those that are not known to have ended.
@@ -255,15 +267,21 @@ impl Threads {
     }
 
     /// Number of threads seen.
-    pub fn len(&self) -> usize {
+    pub fn seen(&self) -> usize {
         self.threads.len()
+    }
+
+    /// Number of those that are not known to have ended.
+    pub fn living(&self) -> usize {
+        self.living
     }
 
     /// Begins a thread; one with the same tid that lived before is over.
     pub fn begin(&mut self, row: ThreadRow) -> u32 {
         let id = self.threads.len() as u32;
         self.by_tid.insert(row.tid, id);
-        self.threads.push(Thread {
+        self.living += 1;
+        self.threads.push(Some(Box::new(Thread {
             row: ThreadRow { thread: id, ..row },
             last: None,
             owed: Vec::new(),
@@ -275,8 +293,8 @@ impl Threads {
             open: None,
             dirty: true,
             sites: HashMap::new(),
-            slots: Default::default(),
-        });
+            slots: Vec::new(),
+        })));
         id
     }
 
@@ -286,22 +304,23 @@ impl Threads {
             return;
         }
         if let Some(id) = self.by_tid.remove(&old) {
-            self.threads[id as usize].row.tid = new;
-            self.threads[id as usize].dirty = true;
+            let thread = self.get_mut(id);
+            thread.row.tid = new;
+            thread.dirty = true;
             self.by_tid.insert(new, id);
         }
     }
 
     /// Renames a thread.
     pub fn rename(&mut self, id: u32, name: String) {
-        let thread = &mut self.threads[id as usize];
+        let thread = self.get_mut(id);
         thread.row.name = name;
         thread.dirty = true;
     }
 
     /// Takes in a report of a thread's sums.
     pub fn report(&mut self, id: u32, record: Box<ThreadRecord>, name: String) {
-        let thread = &mut self.threads[id as usize];
+        let thread = self.get_mut(id);
         let row = &mut thread.row;
         row.until_ns = record.time;
         row.start_ns = record.start;
@@ -315,15 +334,16 @@ impl Threads {
             row.ns_tid = record.ns_tid;
         }
         row.name = name;
-        row.ended = record.ended != 0;
+        let ends = record.ended != 0 && !std::mem::replace(&mut row.ended, record.ended != 0);
         thread.dirty = true;
         thread.last = Some(record);
+        self.living -= usize::from(ends);
     }
 
     /// The number of a thread's site.
     pub fn site(&mut self, thread: u32, key: SiteKey) -> u32 {
         let next = self.sites;
-        let of = &mut self.threads[thread as usize];
+        let of = self.threads[thread as usize].as_mut().expect(KEPT);
         let site = *of.sites.entry(key).or_insert(next);
         if site == next {
             self.sites += 1;
@@ -347,12 +367,21 @@ impl Threads {
     /// Takes in a site's sums.
     pub fn site_sums(&mut self, thread: u32, record: &SiteRecord) {
         let site = self.site(thread, record.into());
-        let slot = &mut self.threads[thread as usize].slots
-            [usize::from(record.slot) % SITE_SLOTS as usize];
+        let slots = &mut self.get_mut(thread).slots;
+        let known = slots.iter().position(|slot| slot.slot == record.slot);
+        let at = known.unwrap_or_else(|| {
+            slots.push(Slot {
+                slot: record.slot,
+                ..Slot::default()
+            });
+            slots.len() - 1
+        });
+        let slot = &mut slots[at];
         if record.install < slot.install {
             return; // read while the slot changed its owner, and sent after it
         }
         let now = Slot {
+            slot: record.slot,
             install: record.install,
             blocked: record.blocked,
             runnable: record.runnable,
@@ -388,7 +417,8 @@ impl Threads {
         runnable: u64,
         closing: bool,
     ) {
-        let before = self.threads[thread as usize]
+        let before = self
+            .get(thread)
             .open
             .filter(|o| o.wait == last.wait && o.site == site);
         let before = before.unwrap_or_default();
@@ -398,7 +428,7 @@ impl Threads {
             blocked,
             runnable,
         };
-        self.threads[thread as usize].open = Some(now);
+        self.get_mut(thread).open = Some(now);
         let more = (
             blocked.saturating_sub(before.blocked),
             runnable.saturating_sub(before.runnable),
@@ -415,10 +445,7 @@ impl Threads {
 
     /// Takes off sums that are complete what was counted while the wait was in progress.
     fn debit_open(&mut self, thread: u32, site: u32, blocked: &mut u64, runnable: &mut u64) {
-        let Some(open) = self.threads[thread as usize]
-            .open
-            .take_if(|o| o.site == site)
-        else {
+        let Some(open) = self.get_mut(thread).open.take_if(|o| o.site == site) else {
             return;
         };
         *blocked = blocked.saturating_sub(open.blocked);
@@ -437,12 +464,23 @@ impl Threads {
         sum.max_ns = sum.max_ns.max(max);
     }
 
-    /// Rows of threads that changed since the last call.
+    /// Rows of threads that changed since the last call. What ended before that is forgotten: it has been written, and a
+    /// recording may see millions of threads.
     pub fn take_threads(&mut self) -> Vec<ThreadRow> {
-        self.threads
-            .iter_mut()
-            .filter_map(|t| std::mem::take(&mut t.dirty).then(|| t.row.clone()))
-            .collect()
+        let mut rows = Vec::new();
+        for (id, slot) in self.threads.iter_mut().enumerate() {
+            let Some(thread) = slot else { continue };
+            if std::mem::take(&mut thread.dirty) {
+                rows.push(thread.row.clone());
+            } else if thread.row.ended {
+                let tid = thread.row.tid;
+                if self.by_tid.get(&tid) == Some(&(id as u32)) {
+                    self.by_tid.remove(&tid);
+                }
+                *slot = None;
+            }
+        }
+        rows
     }
 
     /// Rows of sites that are new since the last call.

@@ -1,6 +1,6 @@
 //! The kernel's own symbols, from `/proc/kallsyms`: the core kernel, its modules, BPF programs.
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 /// Largest symbol list read, bytes: ten times a large kernel's.
@@ -22,8 +22,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct KernelSymbols {
     entries: Vec<Entry>,
-    /// The text that names are parts of.
-    list: String,
+    /// All names.
+    names: String,
     /// Names of the owners; the core kernel is the empty one.
     owners: Vec<String>,
 }
@@ -55,11 +55,9 @@ impl KernelSymbols {
             path: path.display().to_string(),
             source,
         };
-        let mut list = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(MAX_LIST).read_to_end(&mut list))
+        let symbols = File::open(path)
+            .and_then(|file| Self::parse(BufReader::new(file.take(MAX_LIST))))
             .map_err(unreadable)?;
-        let symbols = Self::parse(String::from_utf8_lossy(&list).into_owned());
         if !symbols.entries.is_empty() {
             return Ok(symbols);
         }
@@ -71,24 +69,23 @@ impl KernelSymbols {
     }
 
     /// Takes lines `ADDRESS TYPE NAME [MODULE]`. Hidden addresses (all zero) are left out.
-    pub(crate) fn parse(list: String) -> Self {
+    pub(crate) fn parse(mut list: impl BufRead) -> io::Result<Self> {
         let mut symbols = Self {
             owners: vec![String::new()],
             ..Self::default()
         };
-        let mut at = 0;
-        for line in list.split('\n') {
-            symbols.add(line, at);
-            at += line.len() + 1;
+        let mut line = Vec::new();
+        while list.read_until(b'\n', &mut line)? > 0 {
+            symbols.add(&line);
+            line.clear();
         }
         symbols.entries.sort_by_key(|e| e.address);
-        symbols.list = list;
-        symbols
+        Ok(symbols)
     }
 
-    /// Takes the line that begins at `at`. This runs a hundred thousand times while somebody waits for an answer.
-    fn add(&mut self, line: &str, at: usize) -> Option<()> {
-        let (address, rest) = hex(line.as_bytes())?;
+    /// Takes a line. This runs a hundred thousand times while somebody waits for an answer.
+    fn add(&mut self, line: &[u8]) -> Option<()> {
+        let (address, rest) = hex(line)?;
         let &[b' ', kind, b' ', ref rest @ ..] = rest else {
             return None;
         };
@@ -100,13 +97,15 @@ impl KernelSymbols {
         if address == 0 || name.is_empty() {
             return None;
         }
+        let name = String::from_utf8_lossy(name);
         let entry = Entry {
             address,
-            name_start: u32::try_from(at + line.len() - rest.len()).ok()?,
+            name_start: u32::try_from(self.names.len()).ok()?,
             name_length: u16::try_from(name.len()).ok()?,
             owner: self.owner(owner.trim_ascii()),
             text: matches!(kind, b't' | b'T' | b'w' | b'W'),
         };
+        self.names.push_str(&name);
         self.entries.push(entry);
         Some(())
     }
@@ -148,7 +147,7 @@ impl KernelSymbols {
 
     fn text_of(&self, entry: &Entry) -> &str {
         let start = entry.name_start as usize;
-        &self.list[start..start + usize::from(entry.name_length)]
+        &self.names[start..start + usize::from(entry.name_length)]
     }
 
     /// Which of several names at one address reads best; smaller is better.
@@ -193,7 +192,8 @@ ffffffffc0003000 t
 ";
 
     fn name(address: u64) -> Option<String> {
-        KernelSymbols::parse(LIST.to_owned())
+        KernelSymbols::parse(LIST.as_bytes())
+            .expect("a list")
             .name(address)
             .map(str::to_owned)
     }
@@ -222,6 +222,7 @@ ffffffffc0003000 t
     #[test]
     fn hidden_addresses_are_no_symbols() {
         let list = "0000000000000000 T _stext\n0000000000000000 t helper\n";
-        assert!(KernelSymbols::parse(list.to_owned()).entries.is_empty());
+        let symbols = KernelSymbols::parse(list.as_bytes()).expect("a list");
+        assert!(symbols.entries.is_empty());
     }
 }

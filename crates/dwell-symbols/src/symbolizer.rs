@@ -342,8 +342,9 @@ impl Symbolizer {
 
     /// Takes the running kernel's symbols from the text of `/proc/kallsyms` as it was some time ago. Addresses
     /// that are in none of these, as those of modules that were loaded since, have it read anew.
-    pub fn use_earlier_kernel_symbols(&mut self, list: String) {
-        self.kernel = Some(Ok(KernelSymbols::parse(list)));
+    pub fn use_earlier_kernel_symbols(&mut self, list: &str) {
+        let symbols = KernelSymbols::parse(list.as_bytes());
+        self.kernel = Some(symbols.map_err(|error| error.to_string()));
         self.kernel_is_earlier = true;
     }
 

@@ -56,7 +56,7 @@ fn what_an_earlier_list_lacks_is_read_anew() {
         return;
     };
     let (unknown, _) = functions.next_back().expect("more than one function");
-    symbolizer.use_earlier_kernel_symbols(format!("{known:x} T {name}_once\n"));
+    symbolizer.use_earlier_kernel_symbols(&format!("{known:x} T {name}_once\n"));
     let before = symbolizer.kernel(&[known]);
     assert_eq!(before[0][0].function, format!("{name}_once"));
     let after = symbolizer.kernel(&[known, unknown]);

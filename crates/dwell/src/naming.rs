@@ -22,7 +22,7 @@ pub fn symbolizer() -> Symbolizer {
 pub fn name_frames(finished: &mut Finished) -> Result<Vec<String>, RecordingError> {
     let mut symbolizer = symbolizer();
     if let Some(list) = finished.kernel_symbols.take() {
-        symbolizer.use_earlier_kernel_symbols(list);
+        symbolizer.use_earlier_kernel_symbols(&list);
     }
     let mut leaves = Leaves::of(finished.running_stacks());
     let mut appended = Ok(());

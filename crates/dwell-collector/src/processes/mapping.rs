@@ -71,7 +71,7 @@ impl Processes {
         id: u32,
         event: &MapEvent,
     ) -> Result<(), CollectError> {
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         let mut new = Mapped {
             end: event.end,
             file_offset: event.file_offset,
@@ -108,7 +108,7 @@ impl Processes {
             build_id,
             start_ns: new.time.max(self.window_start_ns),
         });
-        let process = &mut self.processes[id as usize];
+        let process = self.processes.get_mut(id);
         if java::is_library(&new.path) {
             process.java.wanted();
         } else if new.module.is_none() {
@@ -142,7 +142,7 @@ impl Processes {
         let module = modules.of_file(maps, file, &event.path)?;
         if module == next {
             // The mapping of an exec is reported before the exec, after which identities are read.
-            let process = &mut self.processes[id as usize];
+            let process = self.processes.get_mut(id);
             self.roots.update(process.row.pid, &mut process.root);
             modules.set_root(module, process.root.clone());
         }
@@ -199,12 +199,12 @@ impl Processes {
 
     /// A stack of the process leads to where nothing is known to be mapped: a report may have been lost.
     pub fn mappings_wanted(&mut self, id: u32) {
-        self.processes[id as usize].mappings_wanted = true;
+        self.processes.get_mut(id).mappings_wanted = true;
     }
 
     /// The same where it is not known of which process.
     pub fn all_mappings_wanted(&mut self) {
-        for process in &mut self.processes {
+        for process in self.processes.kept() {
             process.mappings_wanted = process.row.end_ns.is_none();
         }
     }
@@ -217,12 +217,12 @@ impl Processes {
         now: u64,
     ) -> Result<(), CollectError> {
         let wanted = |id: &u32| {
-            let process = &self.processes[*id as usize];
+            let process = self.processes.get(*id);
             process.mappings_wanted && now >= process.mappings_read_at + NOT_BEFORE_NS
         };
         let wanted: Vec<u32> = self.by_pid.values().copied().filter(wanted).collect();
         for id in wanted {
-            let process = &mut self.processes[id as usize];
+            let process = self.processes.get_mut(id);
             process.mappings_wanted = false;
             process.mappings_read_at = now;
             self.map_all(maps, modules, id, now)?;

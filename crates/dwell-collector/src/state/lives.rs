@@ -27,7 +27,7 @@ impl State {
         let thread = match self.threads.id_of(record.tid) {
             Some(thread) => thread,
             // A sweep may report a thread just after it died.
-            None if self.ended.contains(&(record.tid, record.start)) => return Ok(()),
+            None if self.threads.has_ended(record.tid, record.start) => return Ok(()),
             None if record.ended != 0 && record.running + record.runnable + record.blocked == 0 => {
                 return Ok(());
             }
@@ -43,9 +43,6 @@ impl State {
             record.exit_code,
         );
         let name = comm(&record.comm);
-        if ended {
-            self.ended.insert((record.tid, record.start));
-        }
         if leader {
             self.processes.rename(process, name.clone(), 0);
         }

@@ -508,15 +508,48 @@ fn ten_thousand_threads_are_all_counted() {
 fn a_storm_of_threads_is_counted() {
     let folder = Scratch::new();
     let storm = program("manythreads");
-    let mut recorder = recorder(&folder, &["-q", "--", &storm, "storm", "50", "2"]);
+    let mut recorder = recorder(&folder, &["-q", "--", &storm, "storm", "50", "8"]);
+    let grown = growth(&recorder);
     let ran = recorder.end().good();
     let born = number(&ran.text(), "born");
+    let each = grown / (born / 2);
+    assert!(each < 300, "{each} bytes of every thread there was");
     let tables = load(folder.join("x.dwell"));
     assert_closed(&tables);
     let seen = tables.threads.len() as u64;
     eprintln!("{born} born, {seen} seen, {:?}", tables.meta.losses);
     assert_eq!(lost_beyond_stacks(&tables), []);
     assert_eq!(seen, born + 1, "and the main thread");
+}
+
+/// By how much the recorder's memory grows between its fourth and its eighth second, bytes.
+fn growth(recorder: &Process) -> u64 {
+    std::thread::sleep(Duration::from_secs(4));
+    let before = resident(recorder.pid());
+    std::thread::sleep(Duration::from_millis(3900));
+    resident(recorder.pid()).saturating_sub(before)
+}
+
+/// Memory of a process, bytes.
+fn resident(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.expect("VmRSS") << 10
+}
+
+/// A build, as it were: one process after the other.
+#[test]
+#[ignore = "needs root"]
+fn processes_that_are_over_take_no_memory() {
+    let folder = Scratch::new();
+    let build = "end=$((SECONDS + 9)); while [ $SECONDS -lt $end ]; do /bin/true; done";
+    let mut recorder = recorder(&folder, &["-q", "--", "bash", "-c", build]);
+    let grown = growth(&recorder);
+    recorder.end().good();
+    let tables = load(folder.join("x.dwell"));
+    let each = grown / (tables.processes.len() as u64 / 2);
+    assert!(each < 1500, "{each} bytes of every process there was");
 }
 
 /// A number in the JSON lines that a program printed, by the first key that contains `name`.
