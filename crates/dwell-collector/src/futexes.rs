@@ -65,7 +65,8 @@ pub struct DataPlace {
 /// The words of a recording.
 #[derive(Default)]
 pub struct Futexes {
-    ids: HashMap<(u32, u64), u32>,
+    /// By process and address.
+    ids: HashMap<u32, HashMap<u64, u32>>,
     next: u32,
     new: Vec<FutexRow>,
     in_modules: Vec<(ModuleId, FutexRow)>,
@@ -74,7 +75,8 @@ pub struct Futexes {
 impl Futexes {
     /// The number of a word of a process.
     pub fn id(&mut self, process: u32, address: u64) -> u32 {
-        *self.ids.entry((process, address)).or_insert_with(|| {
+        let of_process = self.ids.entry(process).or_default();
+        *of_process.entry(address).or_insert_with(|| {
             let futex = self.next;
             self.next += 1;
             self.new.push(FutexRow {
@@ -87,9 +89,9 @@ impl Futexes {
         })
     }
 
-    /// The process runs another program: its addresses mean something else from now on.
+    /// The process is over or runs another program: its addresses mean something else from now on.
     pub fn forget(&mut self, process: u32) {
-        self.ids.retain(|(of, _), _| *of != process);
+        self.ids.remove(&process);
     }
 
     /// Rows of words that are new since the last call. `place` finds the file an address of a process is in.

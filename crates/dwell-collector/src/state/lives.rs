@@ -53,6 +53,7 @@ impl State {
             self.event(time, Some(thread), "exit", String::new());
             if self.processes.thread_ends(process) {
                 self.processes.end(maps, process, time, status);
+                self.threads.futexes.forget(process);
             }
         }
         Ok(())
