@@ -50,7 +50,8 @@ wait_until_calm() {
     echo "The host takes $percent % of the processors' time."
 }
 
-# Runs tests of one group. What fails is kept for later (again), but for what names no test, or is never repeated (failed).
+# Runs tests of a group, where they measure no times so many at once: try_group GROUP SO_MANY TEST... What fails is kept for
+# later (again), but for what names no test, or is never repeated (failed).
 try_group() {
     local group=$1 at_a_time=1 names
     case "$two_at_a_time" in *" $group "*) at_a_time=$2 ;; esac

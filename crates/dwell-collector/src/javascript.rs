@@ -37,11 +37,6 @@ impl JavaScript {
         }
     }
 
-    /// The process ended a while ago: forgets all names.
-    pub fn forget(&mut self) {
-        self.known.forget();
-    }
-
     /// Whether it may be there by now.
     pub fn is_sought(&self) -> bool {
         self.tries > 0

@@ -28,14 +28,9 @@ impl<T> KeptNames<T> {
     /// Keeps a name that takes so many bytes elsewhere.
     pub fn add(&mut self, key: (u64, u32), name: T, bytes: usize) {
         if self.bytes > MOST_BYTES {
-            self.forget();
+            *self = KeptNames::default();
         }
         self.bytes += size_of::<T>() + bytes;
         self.names.insert(key, name);
-    }
-
-    /// Forgets all.
-    pub fn forget(&mut self) {
-        *self = KeptNames::default();
     }
 }

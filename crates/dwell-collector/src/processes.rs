@@ -51,8 +51,6 @@ pub struct Process {
 
 /// How long what seems to be missing is not looked for again, ns.
 const NOT_BEFORE_NS: u64 = 1_000_000_000;
-/// How long names of what it executed stay after its end, ns: until the last that was recorded of it has them.
-const NAMES_KEPT_NS: u64 = 2_000_000_000;
 
 impl Process {
     /// Takes in code heaps of its JVM that are new.
@@ -108,8 +106,8 @@ impl Process {
 pub struct Processes {
     /// By their numbers.
     processes: Slots,
-    /// Mappings that did not fit the limit of those that are over.
-    left_out_before: usize,
+    /// Mappings that did not fit the limit of their process.
+    left_out: usize,
     by_pid: HashMap<u32, u32>,
     new_mappings: Vec<MappingRow>,
     roots: Roots,
@@ -372,7 +370,9 @@ impl Processes {
             process.look_for_javascript(modules);
             if std::mem::take(&mut process.space_dirty) {
                 let (bytes, left_out) = process.space.to_kernel(modules);
-                process.mappings_left_out = process.mappings_left_out.max(left_out);
+                let more = left_out.saturating_sub(process.mappings_left_out);
+                process.mappings_left_out += more;
+                self.left_out += more;
                 maps.set_process(process.row.pid, &bytes)?;
                 process.published_at = machine::boottime_ns();
             }
@@ -381,9 +381,8 @@ impl Processes {
     }
 
     /// Mappings that did not fit the kernel side's limit, each counted once, however often that is told.
-    pub fn mappings_left_out(&mut self) -> u64 {
-        let of_kept = self.processes.kept().map(|p| p.mappings_left_out);
-        (self.left_out_before + of_kept.sum::<usize>()) as u64
+    pub fn mappings_left_out(&self) -> u64 {
+        self.left_out as u64
     }
 
     /// The JVM of a process.
@@ -405,11 +404,7 @@ impl Processes {
     pub fn check_code(&mut self, now: u64) {
         for process in self.processes.kept() {
             let pid = process.row.pid;
-            if let Some(ended) = process.row.end_ns {
-                if now >= ended + NAMES_KEPT_NS {
-                    process.python.forget();
-                    process.javascript.forget();
-                }
+            if process.row.end_ns.is_some() {
                 continue;
             }
             process.python.check(pid, now);
@@ -429,11 +424,7 @@ impl Processes {
                 rows.push(process.row.clone());
             }
             let is_over = process.row.end_ns.is_some() && !in_use.contains(&process.row.process);
-            let keep = is_new || !is_over;
-            if !keep {
-                self.left_out_before += process.mappings_left_out;
-            }
-            keep
+            is_new || !is_over
         });
         rows
     }

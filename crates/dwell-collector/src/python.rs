@@ -206,11 +206,6 @@ impl Python {
             self.name_at = done + self.name_every.max(SHARE * took);
         }
     }
-
-    /// The process ended a while ago: forgets all names.
-    pub fn forget(&mut self) {
-        self.known.forget();
-    }
 }
 
 /// Whether a path may be that of an interpreter: `python3.13`, `libpython3.13.so.1.0`.

@@ -212,7 +212,6 @@ struct OpenWait {
 pub struct Threads {
     /// By their numbers; none in the place of one that ended and of which nothing more can come.
     threads: Vec<Option<Box<Thread>>>,
-    living: usize,
     by_tid: HashMap<u32, u32>,
     sites: u32,
     new_sites: Vec<SiteRow>,
@@ -271,16 +270,10 @@ impl Threads {
         self.threads.len()
     }
 
-    /// Number of those that are not known to have ended.
-    pub fn living(&self) -> usize {
-        self.living
-    }
-
     /// Begins a thread; one with the same tid that lived before is over.
     pub fn begin(&mut self, row: ThreadRow) -> u32 {
         let id = self.threads.len() as u32;
         self.by_tid.insert(row.tid, id);
-        self.living += 1;
         self.threads.push(Some(Box::new(Thread {
             row: ThreadRow { thread: id, ..row },
             last: None,
@@ -334,10 +327,9 @@ impl Threads {
             row.ns_tid = record.ns_tid;
         }
         row.name = name;
-        let ends = record.ended != 0 && !std::mem::replace(&mut row.ended, record.ended != 0);
+        row.ended = record.ended != 0;
         thread.dirty = true;
         thread.last = Some(record);
-        self.living -= usize::from(ends);
     }
 
     /// The number of a thread's site.

@@ -1,7 +1,7 @@
 //! Processes that may not have more memory, or keep all that they have.
 mod common;
 
-use common::{Puppet, assert_pristine, at_entry};
+use common::{Puppet, assert_pristine, at_entry, size};
 use dwell_patch::process::State;
 use dwell_patch::{Attachment, Hook, PatchError};
 use std::time::{Duration, Instant};
@@ -14,18 +14,6 @@ const STATE: State = State {
     head: Vec::new(),
     is_common: true,
 };
-
-/// A size in `/proc/PID/status`, in bytes.
-fn size(pid: i32, field: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
-    let line = text.lines().find_map(|l| l.strip_prefix(field));
-    let kib = line.and_then(|l| l.trim_start_matches(':').trim().strip_suffix(" kB"));
-    1024 * kib
-        .expect("a size")
-        .trim()
-        .parse::<u64>()
-        .expect("a number")
-}
 
 /// Lets a process have no more than so much address space; returns what it might have.
 fn limit_address_space(pid: i32, most: u64) -> u64 {

@@ -1,4 +1,5 @@
 //! `dwell import` as a person types it. (perf.data that perf has just written: `e2e/import.rs`.)
+
 #[allow(dead_code, unused_imports)] // a part of what the end-to-end tests need
 #[path = "e2e/shared/mod.rs"]
 mod shared;

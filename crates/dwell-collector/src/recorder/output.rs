@@ -36,7 +36,8 @@ impl Recorder {
         }
         // Threads that sleep throughout are reported too, as long as they are few.
         self.segments += 1;
-        let all = self.state.threads.living() < MANY_THREADS || self.segments.is_multiple_of(10);
+        let living = self.state.threads.alive().count();
+        let all = living < MANY_THREADS || self.segments.is_multiple_of(10);
         self.programs.sweep(if all { SWEEP_ALL } else { 0 })?;
         self.pump()?;
         self.state.open_waits();

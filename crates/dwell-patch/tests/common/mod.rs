@@ -156,3 +156,15 @@ pub fn percentiles(times: &mut [Duration]) -> [Duration; 3] {
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
     [at(0.5), at(0.99), at(1.0)]
 }
+
+/// A size in `/proc/PID/status`, in bytes.
+pub fn size(pid: i32, field: &str) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).expect("it lives");
+    let line = text.lines().find_map(|l| l.strip_prefix(field));
+    let kib = line.and_then(|l| l.trim_start_matches(':').trim().strip_suffix(" kB"));
+    1024 * kib
+        .expect("a size")
+        .trim()
+        .parse::<u64>()
+        .expect("a number")
+}

@@ -1,7 +1,7 @@
 //! `dwell boost daemon` has the kernel start a boosted program (binfmt_misc), also in other mount namespaces and other
 //! roots. The programs have headers that no program of the machine has, so nothing of it is switched. Needs root.
 
-use crate::boost_support::{Machine, SOON, text};
+use crate::boost_support::{Machine, SOON, child_of, text};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -279,8 +279,8 @@ fn no_entry_stays_behind() {
     machine.wait_for("1 1 boosted");
     let daemon = machine.daemon.as_ref().expect("runs").id();
     // SAFETY: kill(2) takes numbers; the daemon is ours, and its only child is its second process.
-    unsafe { libc::kill(crate::boost_support::child_of(daemon), libc::SIGSTOP) };
-    let watchdog = crate::boost_support::child_of(daemon);
+    unsafe { libc::kill(child_of(daemon), libc::SIGSTOP) };
+    let watchdog = child_of(daemon);
     machine.signal(libc::SIGKILL);
     // SAFETY: as above; it is stopped, so it has not ended.
     unsafe { libc::kill(watchdog, libc::SIGKILL) };

@@ -1,5 +1,6 @@
 //! Recordings that end badly: killed recorders, full disks, targets that vanish, change or are many.
 
+use crate::puppets::size;
 use crate::robust_support::*;
 use dwell_recording::Tables;
 use dwell_recording::rows::{FrameRow, SymbolRow};
@@ -525,17 +526,10 @@ fn a_storm_of_threads_is_counted() {
 /// By how much the recorder's memory grows between its fourth and its eighth second, bytes.
 fn growth(recorder: &Process) -> u64 {
     std::thread::sleep(Duration::from_secs(4));
-    let before = resident(recorder.pid());
+    let resident = || size(recorder.pid() as i32, "VmRSS");
+    let before = resident();
     std::thread::sleep(Duration::from_millis(3900));
-    resident(recorder.pid()).saturating_sub(before)
-}
-
-/// Memory of a process, bytes.
-fn resident(pid: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    kib.expect("VmRSS") << 10
+    resident().saturating_sub(before)
 }
 
 /// A build, as it were: one process after the other.
