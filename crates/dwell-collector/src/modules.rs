@@ -146,12 +146,12 @@ impl Module {
     }
 }
 
-/// Maps a file to read it; none that is empty.
+/// Maps a file to read it; none that is empty. Privately: what the kernel tells of its types can be mapped in no other way.
 pub fn map_file(file: &File) -> Option<memmap2::Mmap> {
     // SAFETY: the file is only read, by parsers that hold for any contents. Another process could
     // truncate it while we read, which raises SIGBUS: the command handles it (what is gone reads
     // as zeros).
-    unsafe { memmap2::Mmap::map(file) }.ok()
+    unsafe { memmap2::MmapOptions::new().map_copy_read_only(file) }.ok()
 }
 
 #[derive(PartialEq, Eq, Hash)]
