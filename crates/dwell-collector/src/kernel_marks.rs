@@ -123,6 +123,13 @@ fn between_processor_variables(from: &str, to: &str) -> Option<u64> {
     Some(offset(to)?.wrapping_sub(offset(from)?))
 }
 
+/// Of a line `ADDRESS TYPE NAME [MODULE]`, as there are a hundred thousand.
+fn address_and_name(line: &str) -> Option<(&str, &str)> {
+    let (address, rest) = line.split_once(' ')?;
+    let name = rest.get(2..)?;
+    Some((address, name.split_once('\t').map_or(name, |n| n.0)))
+}
+
 impl KernelMarks {
     /// Reads the kernel's symbols, which are returned as `/proc/kallsyms` has them (some MiB), and its BTF.
     pub fn read() -> (Self, String) {
@@ -139,9 +146,7 @@ impl KernelMarks {
         let mut open: Option<(u64, Mark)> = None;
         let mut bh_enable_open = false;
         for line in symbols.lines() {
-            let mut parts = line.split_ascii_whitespace();
-            let (Some(address), Some(_), Some(name)) = (parts.next(), parts.next(), parts.next())
-            else {
+            let Some((address, name)) = address_and_name(line) else {
                 continue;
             };
             let Some(address) = u64::from_str_radix(address, 16).ok().filter(|&a| a != 0) else {

@@ -22,8 +22,8 @@ struct Entry {
 #[derive(Default)]
 pub(crate) struct KernelSymbols {
     entries: Vec<Entry>,
-    /// All names.
-    names: String,
+    /// All names; they are ASCII.
+    names: Vec<u8>,
     /// Names of the owners; the core kernel is the empty one.
     owners: Vec<String>,
 }
@@ -94,10 +94,9 @@ impl KernelSymbols {
             .position(u8::is_ascii_whitespace)
             .unwrap_or(rest.len());
         let (name, owner) = rest.split_at(end);
-        if address == 0 || name.is_empty() {
+        if address == 0 || name.is_empty() || !name.is_ascii() {
             return None;
         }
-        let name = String::from_utf8_lossy(name);
         let entry = Entry {
             address,
             name_start: u32::try_from(self.names.len()).ok()?,
@@ -105,7 +104,7 @@ impl KernelSymbols {
             owner: self.owner(owner.trim_ascii()),
             text: matches!(kind, b't' | b'T' | b'w' | b'W'),
         };
-        self.names.push_str(&name);
+        self.names.extend_from_slice(name);
         self.entries.push(entry);
         Some(())
     }
@@ -147,7 +146,8 @@ impl KernelSymbols {
 
     fn text_of(&self, entry: &Entry) -> &str {
         let start = entry.name_start as usize;
-        &self.names[start..start + usize::from(entry.name_length)]
+        let name = &self.names[start..start + usize::from(entry.name_length)];
+        std::str::from_utf8(name).unwrap_or_default()
     }
 
     /// Which of several names at one address reads best; smaller is better.
@@ -164,8 +164,11 @@ impl KernelSymbols {
 fn hex(line: &[u8]) -> Option<(u64, &[u8])> {
     let mut value = 0u64;
     for (i, &digit) in line.iter().enumerate() {
-        let Some(digit) = char::from(digit).to_digit(16) else {
-            return (1..=16).contains(&i).then(|| (value, &line[i..]));
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            b'A'..=b'F' => digit - b'A' + 10,
+            _ => return (1..=16).contains(&i).then(|| (value, &line[i..])),
         };
         value = value << 4 | u64::from(digit);
     }
