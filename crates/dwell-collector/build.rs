@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of `src/bpf`, each an object of its own.
-const OBJECTS: [&str; 6] = [
+const OBJECTS: [&str; 7] = [
     "dwell",
+    "memory",
     "functions",
     "spinlocks",
     "ustack",

@@ -3,8 +3,8 @@
 //! Most of what the start of a recording takes is the kernel's proof of each program, and libbpf asks for one after
 //! the other. So the object is opened twice: each of the two has one half of the programs, and both the same maps.
 use crate::error::CollectError;
-use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, OpenObject, ProgramMut};
-use std::os::fd::BorrowedFd;
+use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, OpenMap, OpenObject, ProgramMut};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::thread;
 
 /// An object that is opened and not loaded yet.
@@ -13,6 +13,9 @@ pub(crate) struct OpenHalves {
     pub first: OpenObject,
     second: OpenObject,
 }
+
+/// One whose maps are made, but for the programs.
+pub(crate) struct HalvesWithMaps(OpenHalves);
 
 /// The loaded object.
 pub(crate) struct Halves {
@@ -34,19 +37,32 @@ impl OpenHalves {
         })
     }
 
-    /// Loads the programs of these names beside all others.
-    pub fn load(self, beside: &[&str]) -> Result<Halves, CollectError> {
-        let OpenHalves {
-            mut first,
-            mut second,
-        } = self;
-        for (mut one, mut other) in first.progs_mut().zip(second.progs_mut()) {
+    /// Makes the maps. The programs of these names will be loaded beside all others.
+    pub fn make_maps(mut self, beside: &[&str]) -> Result<HalvesWithMaps, CollectError> {
+        for (mut one, mut other) in self.first.progs_mut().zip(self.second.progs_mut()) {
             let is_beside = beside.iter().any(|name| one.name() == *name);
             other.set_autoload(one.autoload() && is_beside);
             one.set_autoload(one.autoload() && !is_beside);
         }
-        create_maps(&mut first)?;
-        share_maps(&first, &mut second)?;
+        create_maps(&mut self.first)?;
+        share_maps(&self.first, &mut self.second)?;
+        Ok(HalvesWithMaps(self))
+    }
+}
+
+impl HalvesWithMaps {
+    /// The map of that name.
+    pub fn map(&self, name: &str) -> Result<OwnedFd, CollectError> {
+        let map = self.0.first.maps().find(|map| map.name() == name);
+        let map = map.ok_or_else(|| CollectError::Internal(format!("no eBPF map {name}")))?;
+        descriptor(&map)
+            .try_clone_to_owned()
+            .map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))
+    }
+
+    /// Loads the programs.
+    pub fn load(self) -> Result<Halves, CollectError> {
+        let OpenHalves { first, second } = self.0;
         let (first, second) = thread::scope(|scope| {
             let second = scope.spawn(|| second.load());
             (first.load(), second.join())
@@ -98,11 +114,15 @@ fn share_maps(made: &OpenObject, other: &mut OpenObject) -> Result<(), CollectEr
             other.set_autocreate(false).map_err(CollectError::load)?;
             continue;
         }
-        // SAFETY: the map lives, and so does its descriptor, since its object was prepared.
-        let fd = unsafe {
-            BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(made.as_libbpf_object().as_ptr()))
-        };
-        other.reuse_fd(fd).map_err(CollectError::load)?;
+        other
+            .reuse_fd(descriptor(&made))
+            .map_err(CollectError::load)?;
     }
     Ok(())
+}
+
+/// That of a map whose object is prepared.
+fn descriptor<'m>(map: &'m OpenMap<'_>) -> BorrowedFd<'m> {
+    // SAFETY: the map lives, and so does its descriptor, since its object was prepared.
+    unsafe { BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(map.as_libbpf_object().as_ptr())) }
 }

@@ -46,17 +46,6 @@ pub const PROGRAMS: [&str; 20] = [
 pub const SWEEP: &str = "on_memory_sweep";
 /// The one that looks which pages are in use, whenever user space wants it to.
 const LOOK: &str = "on_memory_look";
-/// Maps that are made only with them.
-pub const MAPS: [&str; 8] = [
-    "memory_nows",
-    "memory_threads",
-    "memory_places",
-    "memory_owners",
-    "memory_held",
-    "memory_senders",
-    "memory_calls",
-    "memory_counts",
-];
 
 /// So often it is counted who holds memory, at most; and it may take one part in so many of a processor.
 pub const LOOK_EVERY: Duration = Duration::from_millis(50);

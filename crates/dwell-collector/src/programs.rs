@@ -3,7 +3,7 @@ use crate::error::CollectError;
 use crate::halves::{Halves, OpenHalves};
 use crate::kernel_marks::KernelMarks;
 use crate::own_clock::OwnClock;
-use crate::unwind_maps::UnwindMaps;
+use crate::unwind_maps::{FirstChunk, UnwindMaps};
 use dwell_abi::events::{self, Config};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, PrintLevel};
 use std::ffi::OsStr;
@@ -16,6 +16,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
 pub(crate) struct Embedded<T: ?Sized>(pub T);
 static OBJECT: &Embedded<[u8]> =
     &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/dwell.bpf.o")));
+/// The same with the programs of [`crate::memory`].
+static OBJECT_WITH_MEMORY: &Embedded<[u8]> =
+    &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/memory.bpf.o")));
 
 /// Which clock takes the stacks of running threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +52,11 @@ pub struct Programs {
 }
 
 /// Programs that are loaded beside the others: about half of what the kernel has to prove.
-const BESIDE: [&str; 6] = [
+const BESIDE: [&str; 7] = [
     "on_exec",
     "on_rename",
     "on_fork",
+    "on_switched",
     "on_tick",
     "on_clock",
     "on_sweep",
@@ -86,21 +90,24 @@ impl Programs {
         wanted: Wanted,
     ) -> Result<Programs, CollectError> {
         quiet_libbpf();
-        let mut halves = OpenHalves::open(&OBJECT.0)?;
+        let object = if wanted.memory {
+            OBJECT_WITH_MEMORY
+        } else {
+            OBJECT
+        };
+        let mut halves = OpenHalves::open(&object.0)?;
         let open = &mut halves.first;
         let chunk = UnwindMaps::prepare(open)?;
         prepare(open, &config, clock, ring_bytes)?;
         if !wanted.kernel_locks {
             leave_out(open, &crate::kernel_locks::PROGRAMS);
         }
-        if !wanted.memory {
-            leave_out(open, &crate::memory::PROGRAMS);
-            leave_out_maps(open, &crate::memory::MAPS)?;
-        }
         if !wanted.switches {
             leave_out(open, &["on_switched"]);
         }
-        let halves = halves.load(&BESIDE)?;
+        let halves = halves.make_maps(&BESIDE)?;
+        let chunk = FirstChunk::put(halves.map("chunks")?, chunk)?;
+        let halves = halves.load()?;
         let iterator = halves
             .program("on_sweep")?
             .attach_iter_with_opts(libbpf_rs::IterOpts::None)
@@ -370,15 +377,6 @@ fn run(iterator: &Link) -> Result<(), CollectError> {
     let mut iter = libbpf_rs::Iter::new(iterator).map_err(CollectError::map)?;
     let mut sink = [0u8; 64];
     while iter.read(&mut sink).map_err(CollectError::sweep)? > 0 {}
-    Ok(())
-}
-
-fn leave_out_maps(open: &mut OpenObject, names: &[&str]) -> Result<(), CollectError> {
-    for mut map in open.maps_mut() {
-        if names.iter().any(|name| map.name() == OsStr::new(name)) {
-            map.set_autocreate(false).map_err(CollectError::load)?;
-        }
-    }
     Ok(())
 }
 

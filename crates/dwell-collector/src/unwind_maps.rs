@@ -4,8 +4,10 @@ use crate::error::CollectError;
 use dwell_abi::events;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
+use std::thread::{self, JoinHandle};
 
 /// See the module's text.
 pub struct UnwindMaps {
@@ -16,12 +18,53 @@ pub struct UnwindMaps {
     pub code_heaps: Numbered,
     /// Pythons (`Interpreter`).
     pub interpreters: Numbered,
-    /// The chunk that stood for all when the object was loaded.
-    first_chunk: MapHandle,
+    /// Until it is asked for.
+    first_chunk: Cell<Option<FirstChunk>>,
+}
+
+/// The chunk that stood for all when the object was opened, on its way into the map of chunks. A change of that map
+/// waits for all processors (some 20 ms): this one while something else is done.
+pub(crate) struct FirstChunk {
+    chunk: MapHandle,
+    insertion: JoinHandle<io::Result<()>>,
+}
+
+impl FirstChunk {
+    /// `chunks`: the map, as soon as there is one; `chunk`: of [`UnwindMaps::prepare`].
+    pub fn put(chunks: OwnedFd, chunk: MapHandle) -> Result<Self, CollectError> {
+        let inner = chunk.as_fd().try_clone_to_owned();
+        let inner = inner.map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))?;
+        let insertion = thread::spawn(move || {
+            let (key, value) = (0u32, inner.as_raw_fd());
+            // SAFETY: the map has a key and a value of 4 bytes, and both descriptors live.
+            let error = unsafe {
+                libbpf_sys::bpf_map_update_elem(
+                    chunks.as_raw_fd(),
+                    (&raw const key).cast(),
+                    (&raw const value).cast(),
+                    0,
+                )
+            };
+            match error {
+                0 => Ok(()),
+                _ => Err(io::Error::from_raw_os_error(-error)),
+            }
+        });
+        Ok(FirstChunk { chunk, insertion })
+    }
+
+    /// It is in the map.
+    fn wait(self) -> Result<MapHandle, CollectError> {
+        let inserted = self.insertion.join();
+        inserted
+            .map_err(|_| CollectError::Internal("a thread that changes a map".to_owned()))?
+            .map_err(|e| CollectError::map(e.into()))?;
+        Ok(self.chunk)
+    }
 }
 
 impl UnwindMaps {
-    /// Readies an object that includes `tables.h` for being loaded: the chunk goes to [`UnwindMaps::of`].
+    /// Readies an object that includes `tables.h` for being loaded: the chunk goes to [`FirstChunk::put`].
     pub(crate) fn prepare(open: &mut OpenObject) -> Result<MapHandle, CollectError> {
         let chunk = new_chunk()?;
         for mut map in open.maps_mut() {
@@ -34,7 +77,7 @@ impl UnwindMaps {
     }
 
     /// Those of a loaded object.
-    pub(crate) fn of(object: &Object, first_chunk: MapHandle) -> Result<Self, CollectError> {
+    pub(crate) fn of(object: &Object, first_chunk: FirstChunk) -> Result<Self, CollectError> {
         let handle = |name| {
             let map = crate::programs::map(object, name)?;
             MapHandle::try_from(&map).map_err(CollectError::map)
@@ -45,7 +88,7 @@ impl UnwindMaps {
             chunks: handle("chunks")?,
             code_heaps: Numbered::of(handle("code_heaps")?, events::MAX_CODE_HEAPS),
             interpreters: Numbered::of(handle("interpreters")?, events::MAX_INTERPRETERS),
-            first_chunk,
+            first_chunk: Cell::new(Some(first_chunk)),
         })
     }
 
@@ -70,11 +113,10 @@ impl UnwindMaps {
 
     /// Adds the `number`-th chunk of cells and returns it, to be filled.
     pub fn add_chunk(&self, number: u32) -> Result<MapHandle, CollectError> {
-        let chunk = if number == 0 {
-            MapHandle::try_from(&self.first_chunk).map_err(CollectError::map)?
-        } else {
-            new_chunk()?
-        };
+        if let Some(first) = self.first_chunk.take() {
+            return first.wait();
+        }
+        let chunk = new_chunk()?;
         let fd = chunk.as_fd().as_raw_fd();
         self.chunks
             .update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)

@@ -8,11 +8,11 @@ use crate::poll::poll;
 use crate::preload;
 use crate::processes::{self, OfProcess, Processes};
 use crate::programs::{Embedded, map, program, quiet_libbpf};
-use crate::unwind_maps::UnwindMaps;
+use crate::unwind_maps::{FirstChunk, UnwindMaps};
 use dwell_abi::events::{NO_BYTECODE, compiled, interpreted};
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -76,7 +76,10 @@ impl UserStacks {
         }
         let subprogram = take_subprogram(&mut open)?;
         let object = open.load().map_err(CollectError::load)?;
-        let maps = UnwindMaps::of(&object, chunk)?;
+        let chunks = map(&object, "chunks")?;
+        let chunks = chunks.as_fd().try_clone_to_owned();
+        let chunks = chunks.map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))?;
+        let maps = UnwindMaps::of(&object, FirstChunk::put(chunks, chunk)?)?;
         let links = ["on_fork", "on_rename"]
             .into_iter()
             .map(|name| {

@@ -542,4 +542,3 @@ int on_sweep(struct bpf_iter__task *ctx)
 }
 
 #include "kernel_locks.h"
-#include "memory.h"

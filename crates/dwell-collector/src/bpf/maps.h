@@ -124,6 +124,7 @@ struct scratch {
 	u64 rule_high;
 	u64 leaf[RAW_REG_WORDS]; /* registers of the innermost frame, as in struct RawRegs */
 	u64 fault; /* a read failed */
+	struct frame_walk walk;
 	struct python_walk python;
 	struct function_told function;
 	struct CodeRecord code;

@@ -87,6 +87,19 @@ struct function_told {
 	u64 left;
 };
 
+/* Where a walk is. */
+struct frame_walk {
+	u64 ip, sp, bp, di;
+	u64 m_start, m_end, text_base; /* of the mapping that ip lies in */
+	u64 returned; /* 1: ip is a return address */
+	u64 guessed; /* 1: a frame pointer led here, without unwind information to say so */
+	u32 table;
+	u32 heap; /* of code that a JVM compiled */
+	u32 first; /* index in pcs of the leaf */
+	u32 n; /* frames recorded */
+	u32 end;
+};
+
 struct cell_chunk {
 	u64 cells[1 << CHUNK_SHIFT];
 };

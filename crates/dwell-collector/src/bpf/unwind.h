@@ -24,19 +24,11 @@
 #define TELL_CODE(s, p, code, identity)
 #endif
 
+/* What a walk reads and writes; where it is lies in the scratch, whose numbers the verifier does not follow: it looks once
+ * at what is done with them, not once for every way to get there. */
 struct unwind {
 	struct scratch *s;
 	struct process_maps *maps;
-	u64 ip, sp, bp, di;
-	u64 zero; /* 0, but unknown to the verifier: constants made from it do not split its states */
-	u64 m_start, m_end, text_base;
-	u64 returned; /* 1: ip is a return address */
-	u64 guessed; /* 1: a frame pointer led here, without unwind information to say so */
-	u32 table;
-	u32 heap; /* of code that a JVM compiled */
-	u32 first; /* index in s->pcs of the leaf */
-	u32 n; /* frames recorded */
-	u32 end;
 };
 
 /* s->pcs holds kernel frames, then user frames. */
@@ -241,14 +233,14 @@ __attribute__((noinline)) u64 read_mcontext(struct scratch *s, u64 at)
 }
 
 /* A signal trampoline: everything comes from the ucontext at sp (struct rt_sigframe). */
-static __always_inline u32 step_signal(struct unwind *u, struct scratch *s)
+static __always_inline u32 step_signal(struct frame_walk *u, struct scratch *s)
 {
 	read_mcontext(s, u->sp + 40);
 	u->di = s->leaf[5];
 	u->bp = s->leaf[6];
 	u->sp = s->leaf[7];
 	u->ip = s->leaf[16];
-	u->returned = u->zero;
+	u->returned = 0;
 	/* The trampoline itself was no caller: the handler returns to it, but nothing called from it. */
 	s->pcs[(u->first + u->n - 1) & PCS_MASK] &= ~(1ull << RETURN_BIT);
 	return s->fault ? END_READ_FAULT : GO_ON;
@@ -481,7 +473,7 @@ __attribute__((noinline)) u64 look_at_function(struct scratch *s, struct process
 }
 
 /* Why a stack ends where rbp is no frame pointer. */
-static __always_inline u32 no_frame_pointer(struct unwind *u, bool guess)
+static __always_inline u32 no_frame_pointer(const struct frame_walk *u, bool guess)
 {
 	if (u->table == TABLE_FRAME_POINTER && !u->bp)
 		return END_COMPLETE;
@@ -489,7 +481,7 @@ static __always_inline u32 no_frame_pointer(struct unwind *u, bool guess)
 }
 
 /* Where the frame's word is, and in REPLACED_BIT whether a function's may stand in its place. */
-static __always_inline u32 word_at(const struct unwind *u)
+static __always_inline u32 word_at(const struct frame_walk *u)
 {
 	u32 replaced = u->returned | below(u->table ^ TABLE_FRAME_POINTER, 1);
 
@@ -497,10 +489,10 @@ static __always_inline u32 word_at(const struct unwind *u)
 }
 
 /* One step out of the frame. */
-static __always_inline u32 step(struct unwind *u, struct scratch *s)
+static __always_inline u32 step(struct scratch *s, struct process_maps *maps)
 {
+	struct frame_walk *u = &s->walk;
 	u64 pc = u->ip - u->returned, row = NO_ROW, cfa, bp = u->bp, bp_at = 0, ra, rule;
-	struct process_maps *maps = u->maps;
 	i64 off8;
 	i8 bp_off8;
 	u8 kind;
@@ -594,14 +586,14 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 			return END_COMPLETE;
 		u->ip = ra;
 		u->sp = cfa;
-		u->returned = 1 + u->zero;
+		u->returned = 1;
 		return GO_ON;
 	case KIND_RA_RDI:
 		if (u->returned)
 			return END_UNSUPPORTED;
 		u->ip = u->di;
 		u->sp += off8 * 8;
-		u->returned = 1 + u->zero;
+		u->returned = 1;
 		return GO_ON;
 	case KIND_SIGNAL:
 		return step_signal(u, s);
@@ -627,7 +619,7 @@ static __always_inline u32 step(struct unwind *u, struct scratch *s)
 	u->guessed = guess;
 	u->ip = ra;
 	u->sp = cfa;
-	u->returned = 1 + u->zero;
+	u->returned = 1;
 	return GO_ON;
 }
 
@@ -774,16 +766,39 @@ static __always_inline u64 python_word(struct scratch *s)
 	return word;
 }
 
+/* From the registers in s->leaf on; frames go to s->pcs from index `first` on. */
+static __always_inline void begin_walk(struct scratch *s, u32 first)
+{
+	struct frame_walk *u = &s->walk;
+
+	u->ip = s->leaf[16];
+	u->sp = s->leaf[7];
+	u->bp = s->leaf[6];
+	u->di = s->leaf[5];
+	u->m_start = u->m_end = u->text_base = 0;
+	u->returned = u->guessed = 0;
+	u->table = u->heap = 0;
+	u->first = first;
+	u->n = 0;
+	u->end = END_TOO_DEEP;
+	s->window_at = 1;
+	s->fault = 0;
+	s->python.marker = 0;
+	s->function.left = 0;
+}
+
 /* bpf_loop callback: records one frame and leaves it. The index, not a counter of our own, numbers
  * the frames: it is unknown to the verifier, so one pass proves them all. */
-static long unwind_frame(u32 i, struct unwind *u)
+static long unwind_frame(u32 i, struct unwind *context)
 {
-	struct scratch *s = u->s;
+	struct scratch *s = context->s;
+	struct frame_walk *u;
 	u64 *pc;
 	u32 end;
 
-	if (!s || !u->maps)
+	if (!s || !context->maps)
 		return 1;
+	u = &s->walk;
 	pc = &s->pcs[(u->first + i) & PCS_MASK];
 	u->n = i + 1;
 	if (s->function.left) {
@@ -796,7 +811,7 @@ static long unwind_frame(u32 i, struct unwind *u)
 		return 0;
 	}
 	*pc = u->ip | u->returned << RETURN_BIT;
-	end = step(u, s);
+	end = step(s, context->maps);
 	if (end != GO_ON) {
 		u->end = end;
 		return 1;

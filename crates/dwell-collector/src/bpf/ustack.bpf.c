@@ -24,6 +24,7 @@ struct scratch {
 	u64 rule_high;
 	u64 leaf[17]; /* registers of the innermost frame, as in struct RawRegs */
 	u64 fault; /* a read failed */
+	struct frame_walk walk;
 	struct python_walk python;
 	struct function_told function;
 	u64 trampoline; /* where functions with return probes seem to return to; 0: none is active */

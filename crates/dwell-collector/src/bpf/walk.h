@@ -53,36 +53,24 @@ static __always_inline void raw_regs(u64 *to, const struct pt_regs *r)
  * their number and, in the upper half, why the stack ends. A function of its own to the verifier: looked at once. */
 __attribute__((noinline)) u64 walk_from_leaf(struct scratch *s, u32 tgid, u32 first, u32 frames)
 {
-	struct unwind u = { .s = s, .first = first & PCS_MASK, .end = END_TOO_DEEP };
+	struct unwind u = { .s = s };
 
 	if (!s)
 		return 0;
 	if (frames > MAX_USER_FRAMES)
 		frames = MAX_USER_FRAMES;
-	u.ip = s->leaf[16];
-	u.sp = s->leaf[7];
-	u.bp = s->leaf[6];
-	u.di = s->leaf[5];
-	s->window_at = 1;
-	s->fault = 0;
+	begin_walk(s, first & PCS_MASK);
 	u.maps = bpf_map_lookup_elem(&processes, &tgid);
 	if (u.maps) {
-		u.zero = u.maps->pad;
-		u.returned = u.guessed = u.zero;
-		u.m_start = u.m_end = u.text_base = u.zero;
-		u.table = u.heap = u.zero;
-		u.n = u.zero;
-		s->python.marker = 0;
-		s->function.left = 0;
 		if (u.maps->python)
 			enter_python(s, u.maps->python, tgid);
 		bpf_loop(frames, unwind_frame, &u, 0);
 	} else {
-		s->pcs[first & PCS_MASK] = u.ip;
-		u.n = 1;
-		u.end = END_NOT_READY;
+		s->pcs[first & PCS_MASK] = s->walk.ip;
+		s->walk.n = 1;
+		s->walk.end = END_NOT_READY;
 	}
-	return (u64)u.end << 32 | u.n;
+	return (u64)s->walk.end << 32 | s->walk.n;
 }
 
 /* The user stack of a thread. */

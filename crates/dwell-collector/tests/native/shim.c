@@ -89,7 +89,7 @@ u32 walk_natively(long (*read)(void *to, u32 n, u64 from), u64 *const *chunk_mem
 		  const struct ModuleTable *module_tables, u32 table_count, struct process_maps *maps, const u64 *regs,
 		  u64 *pcs, u32 *end)
 {
-	struct unwind u = { .s = &scratch, .maps = maps, .end = END_TOO_DEEP };
+	struct unwind u = { .s = &scratch, .maps = maps };
 
 	/* The numbers of tables mean something else for another layout. */
 	if (chunk_count && cached_of != chunk_memory[0]) {
@@ -104,19 +104,14 @@ u32 walk_natively(long (*read)(void *to, u32 n, u64 from), u64 *const *chunk_mem
 	n_tables = table_count;
 	for (u32 i = 0; i < RAW_REG_WORDS; i++)
 		scratch.leaf[i] = regs[i];
-	scratch.window_at = 1;
-	scratch.fault = 0;
-	u.di = regs[5];
-	u.bp = regs[6];
-	u.sp = regs[7];
-	u.ip = regs[16];
+	begin_walk(&scratch, 0);
 	for (u32 i = 0; i < MAX_USER_FRAMES; i++)
 		if (unwind_frame(i, &u))
 			break;
-	for (u32 i = 0; i < u.n; i++)
-		pcs[i] = scratch.pcs[(u.first + i) & PCS_MASK];
-	*end = u.end;
-	return u.n;
+	for (u32 i = 0; i < scratch.walk.n; i++)
+		pcs[i] = scratch.pcs[i];
+	*end = scratch.walk.end;
+	return scratch.walk.n;
 }
 
 /* The row of a JVM's code. */
