@@ -36,7 +36,7 @@ build: install-build-deps programs
 	cargo build --release --locked --package dwell
 
 programs:
-	@$(MAKE) --no-print-directory --silent -C tests/programs OUT=$(PROGRAMS)
+	@$(MAKE) -j$(shell nproc) --no-print-directory --silent -C tests/programs OUT=$(PROGRAMS)
 
 demo: install-deps build
 	@mkdir -p $(DEMO)

@@ -19,8 +19,9 @@ done <tests/not-yet.txt
 
 # Tests that measure no times: counts, stacks and names are the same beside another test, and each test waits for half of
 # its time. By their program, those of e2e by their module, too.
-two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::boost_redirect e2e::counts e2e::stacks \
-    e2e::stacks_oracle e2e::vm exact killed programs torture "
+two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::boost_redirect e2e::counts e2e::deadlocks \
+    e2e::import e2e::names e2e::robust_input e2e::stacks e2e::stacks_oracle e2e::trace_engines e2e::trace_globals e2e::vm exact \
+    killed programs torture "
 
 # Of these, tests that ask for what no busy host can disturb: exact counts, restored code. A mistake there may show in one run
 # of many, and shall not pass at the second try.

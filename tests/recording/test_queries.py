@@ -10,6 +10,7 @@ what pyarrow reads, by the rules of docs/recording-format.md.
 
 import argparse
 import collections
+import os
 import pathlib
 import shutil
 import subprocess
@@ -288,8 +289,12 @@ class Queries(Case):
 def build_sample(folder):
     """Writes the sample recording with the example of the crate."""
     path = pathlib.Path(folder) / "sample.dwell"
-    command = ["cargo", "run", "--quiet", "-p", "dwell-recording", "--example", "make_sample_recording", str(path)]
-    subprocess.run(command, cwd=ROOT, check=True)
+    example = "make_sample_recording"
+    # Of the whole workspace, as the tests are built: for one package its dependencies would be compiled anew.
+    build = ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", example]
+    subprocess.run(build, cwd=ROOT, check=True)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    subprocess.run([target / "debug" / "examples" / example, path], check=True)
     return path
 
 
