@@ -264,21 +264,14 @@ impl AddressSpace {
             }
         }
         let kept = rows.len().min(MAX_MAPPINGS as usize);
-        let head = [
-            kept as u32,
-            0,
-            self.python.map_or(0, |number| number + 1),
-            0,
-        ];
+        let head = [kept as u32, self.python.map_or(0, |number| number + 1)];
         let engine = self
             .engine
             .map_or_else(Default::default, |engine| engine.words());
-        let head = head.into_iter().chain(engine);
-        let size = size_of::<[u32; 4]>()
-            + size_of::<Engine>()
-            + MAX_MAPPINGS as usize * size_of::<Mapping>();
+        let size =
+            size_of_val(&head) + size_of::<Engine>() + MAX_MAPPINGS as usize * size_of::<Mapping>();
         let mut bytes = Vec::with_capacity(size);
-        for word in head {
+        for word in head.into_iter().chain(engine) {
             bytes.extend_from_slice(&word.to_ne_bytes());
         }
         for row in &rows[..kept] {

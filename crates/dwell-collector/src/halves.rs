@@ -4,7 +4,7 @@
 //! the other. So the object is opened twice: each of the two has one half of the programs, and both the same maps.
 use crate::error::CollectError;
 use libbpf_rs::{AsRawLibbpf, Object, ObjectBuilder, OpenMap, OpenObject, ProgramMut};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::thread;
 
 /// An object that is opened and not loaded yet.
@@ -14,7 +14,7 @@ pub(crate) struct OpenHalves {
     second: OpenObject,
 }
 
-/// One whose maps are made, but for the programs.
+/// One whose maps are made, and whose programs are not loaded yet.
 pub(crate) struct HalvesWithMaps(OpenHalves);
 
 /// The loaded object.
@@ -52,12 +52,10 @@ impl OpenHalves {
 
 impl HalvesWithMaps {
     /// The map of that name.
-    pub fn map(&self, name: &str) -> Result<OwnedFd, CollectError> {
+    pub fn map(&self, name: &str) -> Result<BorrowedFd<'_>, CollectError> {
         let map = self.0.first.maps().find(|map| map.name() == name);
-        let map = map.ok_or_else(|| CollectError::Internal(format!("no eBPF map {name}")))?;
-        descriptor(&map)
-            .try_clone_to_owned()
-            .map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))
+        map.map(|map| descriptor(&map))
+            .ok_or_else(|| CollectError::Internal(format!("no eBPF map {name}")))
     }
 
     /// Loads the programs.
@@ -122,7 +120,7 @@ fn share_maps(made: &OpenObject, other: &mut OpenObject) -> Result<(), CollectEr
 }
 
 /// That of a map whose object is prepared.
-fn descriptor<'m>(map: &'m OpenMap<'_>) -> BorrowedFd<'m> {
-    // SAFETY: the map lives, and so does its descriptor, since its object was prepared.
+fn descriptor<'o>(map: &OpenMap<'o>) -> BorrowedFd<'o> {
+    // SAFETY: the map lives as long as its object, and so does its descriptor, since that was prepared.
     unsafe { BorrowedFd::borrow_raw(libbpf_sys::bpf_map__fd(map.as_libbpf_object().as_ptr())) }
 }

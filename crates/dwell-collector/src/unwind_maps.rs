@@ -5,7 +5,7 @@ use dwell_abi::events;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, OpenObject};
 use std::cell::{Cell, RefCell};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::rc::Rc;
 use std::thread::{self, JoinHandle};
 
@@ -31,9 +31,12 @@ pub(crate) struct FirstChunk {
 
 impl FirstChunk {
     /// `chunks`: the map, as soon as there is one; `chunk`: of [`UnwindMaps::prepare`].
-    pub fn put(chunks: OwnedFd, chunk: MapHandle) -> Result<Self, CollectError> {
-        let inner = chunk.as_fd().try_clone_to_owned();
-        let inner = inner.map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))?;
+    pub fn put(chunks: BorrowedFd<'_>, chunk: MapHandle) -> Result<Self, CollectError> {
+        let own = |fd: BorrowedFd<'_>| {
+            fd.try_clone_to_owned()
+                .map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))
+        };
+        let (chunks, inner) = (own(chunks)?, own(chunk.as_fd())?);
         let insertion = thread::spawn(move || {
             let (key, value) = (0u32, inner.as_raw_fd());
             // SAFETY: the map has a key and a value of 4 bytes, and both descriptors live.

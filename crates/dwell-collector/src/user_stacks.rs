@@ -76,10 +76,8 @@ impl UserStacks {
         }
         let subprogram = take_subprogram(&mut open)?;
         let object = open.load().map_err(CollectError::load)?;
-        let chunks = map(&object, "chunks")?;
-        let chunks = chunks.as_fd().try_clone_to_owned();
-        let chunks = chunks.map_err(|e| CollectError::from_io("keeping an eBPF map", e, ""))?;
-        let maps = UnwindMaps::of(&object, FirstChunk::put(chunks, chunk)?)?;
+        let chunk = FirstChunk::put(map(&object, "chunks")?.as_fd(), chunk)?;
+        let maps = UnwindMaps::of(&object, chunk)?;
         let links = ["on_fork", "on_rename"]
             .into_iter()
             .map(|name| {

@@ -8,9 +8,7 @@
 /* A process' executable mappings, sorted. */
 struct process_maps {
 	u32 n;
-	u32 pad; /* 0 */
 	u32 python; /* number of its Interpreter, from 1 on; 0: none */
-	u32 pad2;
 	struct Engine engine;
 	struct Mapping m[MAX_MAPPINGS];
 };

@@ -18,9 +18,7 @@ use std::ptr;
 #[repr(C)]
 struct ProcessMaps {
     n: u32,
-    pad: u32,
     python: u32,
-    pad2: u32,
     engine: [u32; 6],
     rows: [dwell_abi::events::Mapping; MAX_MAPPINGS as usize],
 }
@@ -150,9 +148,7 @@ impl Native {
         assert!(sorted.len() <= MAX_MAPPINGS as usize);
         let mut maps = Box::new(ProcessMaps {
             n: sorted.len() as u32,
-            pad: 0,
             python: 0,
-            pad2: 0,
             engine: [0; 6],
             rows: [NO_ROW; MAX_MAPPINGS as usize],
         });
