@@ -1,7 +1,8 @@
 /*
  * reasons - waits of many kinds, one thread (or child process) each.
  *
- * What it does: every thread waits once, for about 200 ms, in the system call that its name tells.
+ * What it does: every thread waits once, for about 200 ms, in the system call that its name tells. Some are child
+ * processes that are stopped for a moment while they wait.
  *
  * Its true answer (JSON): for each its tid, the reason that a profile must give for the wait, the system
  * call (* for any), and how long it waited at least, in ms.
@@ -269,10 +270,65 @@ static void stop_here(bool traced)
 	raise(SIGSTOP);
 }
 
-static const struct kind {
+/* These go on by restart_syscall once a signal that has no handler is over. */
+static const struct timespec long_time = { 0, (WAIT_MS + 100) * 1000000L };
+
+static void wait_futex_bitset(void)
+{
+	static uint32_t word;
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec++;
+	syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+static void wait_poll_of_nothing(void) { poll(NULL, 0, WAIT_MS + 100); }
+
+static void wait_poll_of_pipe(void)
+{
+	int ends[2];
+	must("pipe", pipe(ends));
+	struct pollfd both[2] = { { .fd = ends[0], .events = POLLIN }, { .fd = ends[0], .events = POLLIN } };
+	poll(both, 2, WAIT_MS + 100);
+}
+
+static void wait_nanosleep(void) { syscall(SYS_nanosleep, &long_time, NULL); }
+
+static void wait_clock_nanosleep(void) { clock_nanosleep(CLOCK_MONOTONIC, 0, &long_time, NULL); }
+
+struct kind {
 	const char *name, *reason, *syscall;
 	void (*wait)(void);
-} kinds[] = {
+};
+
+static const struct kind restarted[] = {
+	{ "futex again", "lock", "futex", wait_futex_bitset },
+	{ "poll again", "poll", "poll", wait_poll_of_pipe },
+	{ "poll nothing", "poll", "poll", wait_poll_of_nothing },
+	{ "sleep again", "sleep", "nanosleep", wait_nanosleep },
+	{ "clock again", "sleep", "clock_nanosleep", wait_clock_nanosleep },
+};
+enum { RESTARTED = sizeof restarted / sizeof *restarted };
+
+/* Child processes that wait, and are stopped for a moment while they do. */
+static void interrupt_waits(pid_t *waiting)
+{
+	for (int i = 0; i < RESTARTED; i++) {
+		waiting[i] = must("fork", fork());
+		if (!waiting[i]) {
+			restarted[i].wait();
+			_exit(0);
+		}
+	}
+	usleep(50000);
+	for (int i = 0; i < RESTARTED; i++) {
+		must("kill", kill(waiting[i], SIGSTOP));
+		must("waitpid", waitpid(waiting[i], NULL, WUNTRACED));
+		must("kill", kill(waiting[i], SIGCONT));
+	}
+}
+
+static const struct kind kinds[] = {
 	{ "futex_waitv", "lock", "futex_waitv", wait_futex_waitv },
 	{ "flock", "lock", "flock", wait_flock },
 	{ "fcntl", "lock", "fcntl", wait_fcntl },
@@ -314,7 +370,7 @@ int main(int argc, char **argv)
 {
 	FILE *out = argc > 1 ? fopen(argv[1], "w") : stdout;
 	pthread_t threads[KINDS];
-	pid_t stopped[2];
+	pid_t stopped[2], waiting[RESTARTED];
 	if (!out)
 		must("fopen", -1);
 	for (int traced = 0; traced < 2; traced++) {
@@ -325,6 +381,7 @@ int main(int argc, char **argv)
 		}
 		must("waitpid", waitpid(stopped[traced], NULL, WUNTRACED));
 	}
+	interrupt_waits(waiting);
 	for (int i = 0; i < KINDS; i++)
 		pthread_create(&threads[i], NULL, wait_once, (void *)&kinds[i]);
 	pause_here();
@@ -337,6 +394,10 @@ int main(int argc, char **argv)
 		print(out, truths[i].tid, kinds[i].name, kinds[i].reason, kinds[i].syscall, i == 0);
 	for (int traced = 0; traced < 2; traced++)
 		print(out, stopped[traced], traced ? "traced" : "stopped", "stopped", "*", false);
+	for (int i = 0; i < RESTARTED; i++) {
+		must("waitpid", waitpid(waiting[i], NULL, 0));
+		print(out, waiting[i], restarted[i].name, restarted[i].reason, restarted[i].syscall, false);
+	}
 	fprintf(out, "]}\n");
 	return fclose(out) != 0;
 }

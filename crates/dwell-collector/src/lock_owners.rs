@@ -55,7 +55,10 @@ pub fn held_up(threads: impl Iterator<Item = (u32, u32, u32)>) -> Vec<HeldUp> {
 /// Its wait, the owner of the lock, and how often it went to sleep so far.
 fn read(pid: u32, tid: u32) -> Option<Reading> {
     let task = format!("/proc/{pid}/task/{tid}");
-    let wait = futex_wait(&fs::read_to_string(format!("{task}/syscall")).ok()?)?;
+    let wait = futex_wait(&fs::read_to_string(format!("{task}/syscall")).ok()?, || {
+        let sleeps_in = fs::read_to_string(format!("{task}/wchan"));
+        sleeps_in.is_ok_and(|function| function.starts_with("futex"))
+    })?;
     let owner = owner(pid, &wait)?;
     let status = fs::read_to_string(format!("{task}/status")).ok()?;
     let sleeps = status
@@ -64,11 +67,12 @@ fn read(pid: u32, tid: u32) -> Option<Reading> {
     Some((wait, owner, sleeps?.trim().parse().ok()?))
 }
 
-/// The wait that a line of `/proc/PID/task/TID/syscall` tells of.
-fn futex_wait(line: &str) -> Option<FutexWait> {
+/// The wait that a line of `/proc/PID/task/TID/syscall` tells of. A call that goes on after a signal is another there;
+/// `in_futex` tells whether the kernel sleeps for a futex.
+fn futex_wait(line: &str, in_futex: impl FnOnce() -> bool) -> Option<FutexWait> {
     let mut words = line.split_whitespace();
     let number: i64 = words.next()?.parse().ok()?;
-    if number != libc::SYS_futex {
+    if number != libc::SYS_futex && !(number == libc::SYS_restart_syscall && in_futex()) {
         return None;
     }
     let mut argument = || u64::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok();
@@ -134,7 +138,8 @@ mod tests {
 
     #[test]
     fn futex_waits_are_told_from_other_calls() {
-        let wait = |line| futex_wait(line).map(|w| (w.address, w.timed));
+        let told = |line, in_futex| futex_wait(line, || in_futex).map(|w| (w.address, w.timed));
+        let wait = |line| told(line, false);
         let plain = "202 0x7f10 0x80 0x2 0x0 0x0 0x0 0x7ffc 0x7f00\n";
         assert_eq!(wait(plain), Some((0x7f10, false)));
         // FUTEX_WAIT_BITSET | PRIVATE | CLOCK_REALTIME with a time.
@@ -142,6 +147,9 @@ mod tests {
         assert_eq!(wait(timed), Some((0x7f10, true)));
         assert_eq!(wait("202 0x7f10 0x81 0x1 0x0 0x0 0x0 0x7ffc 0x7f00"), None);
         assert_eq!(wait("0 0x3 0x7ffd 0x400 0x0 0x0 0x0 0x7ffc 0x7f00"), None);
+        let again = "219 0x7f10 0x189 0x2 0x7ffd0 0x0 0xffffffff 0x7ffc 0x7f00";
+        assert_eq!(told(again, true), Some((0x7f10, true)));
+        assert_eq!(told(again, false), None);
         assert_eq!(wait("running"), None);
         assert_eq!(wait("202 0x7f10"), None);
         assert_eq!(wait(""), None);

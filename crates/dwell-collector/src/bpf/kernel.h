@@ -107,6 +107,12 @@ struct signal_struct {
 	struct sigpending shared_pending;
 };
 struct bpf_local_storage;
+struct restart_block {
+	struct {
+		u32 *uaddr;
+		u32 flags;
+	} futex;
+};
 struct thread_info {
 	u32 cpu;
 };
@@ -136,6 +142,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	sigset_t blocked;
 	struct sigpending pending;
+	struct restart_block restart_block;
 	struct bpf_local_storage *bpf_storage;
 	unsigned long min_flt;
 	unsigned long maj_flt;

@@ -122,7 +122,6 @@ static __always_inline u8 fd_kind(u64 files, u64 fd)
 	return FD_ANON;
 }
 
-#define NR_FUTEX 202
 #define NR_FUTEX_WAITV 449
 #define NR_FUTEX_WAIT 455
 #define FUTEX_TIMEOUTS (1u << 0 | 1u << 6 | 1u << 9 | 1u << 11 | 1u << 13) /* commands with one: all that wait */
@@ -293,6 +292,8 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 			p.ip = regs->ip;
 			p.sp = regs->sp;
 			p.arg0 = arguments[0];
+			if (unlikely(p.nr == NR_RESTART_SYSCALL))
+				p.nr = restarted_call(task, p.arg0);
 			/* Uninterruptible, it waits for memory on its way. */
 			if (!(p.flags & (SITE_UNINTERRUPTIBLE | SITE_STOPPED)))
 				p.operation = futex_operation(arguments, p.nr, current, &p.arg0);

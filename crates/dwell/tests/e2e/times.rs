@@ -545,7 +545,7 @@ fn misplaced() -> Wrong {
     let recorded = launch(&scratch, &[], "reasons", &[&json]);
     let truth = std::fs::read_to_string(&json).expect("the program wrote it");
     let truth: Reasons = serde_json::from_str(&truth).expect("JSON");
-    assert!(truth.waits.len() >= 19);
+    assert!(truth.waits.len() >= 24);
     let view = View::of(&recorded.tables);
     assert_closed(&view);
     let tables = &recorded.tables;
