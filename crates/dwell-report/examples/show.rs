@@ -33,7 +33,8 @@ fn main() -> std::io::Result<()> {
                 &answer,
                 &Style {
                     width,
-                    color: form == "color"
+                    color: form == "color",
+                    ..Style::default()
                 }
             )
         ),

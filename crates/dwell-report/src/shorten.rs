@@ -39,6 +39,75 @@ pub fn shorten(name: &str, max: usize) -> String {
     middle(&name, max)
 }
 
+/// The name without its parameters, template arguments, trait, and all but the last part of the path before the
+/// function: `<std::fs::File as std::io::Read>::read_buf` becomes `File::read_buf`.
+pub(crate) fn brief(name: &str) -> String {
+    if !name.contains(['(', ':']) || name.contains(".(*") {
+        return brief_dotted(name).to_owned();
+    }
+    let mut name = name.replace("(anonymous namespace)", "(anon)");
+    name = collapse(&name, |group| !group.template);
+    name = without_turbofish(&name);
+    name = collapse(&name, |group| group.template);
+    if let Some(bare) = name.strip_suffix("(…)") {
+        name.truncate(bare.len());
+    }
+    last_parts(&without_trait(&name), "::").to_owned()
+}
+
+/// Of Go the package without its path, of Java the class without its package.
+fn brief_dotted(name: &str) -> &str {
+    let name = name.rsplit_once('/').map_or(name, |(_, package)| package);
+    let class = last_parts(name, ".");
+    if class.starts_with(char::is_uppercase) {
+        class
+    } else {
+        name
+    }
+}
+
+/// Without the template arguments of functions, as Rust writes them: `f::<T>`.
+fn without_turbofish(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    let mut at = 0;
+    for group in groups(name) {
+        if group.template && group.start >= at && name[..group.start].ends_with("::") {
+            out.push_str(&name[at..group.start - "::".len()]);
+            at = group.end + 1;
+        }
+    }
+    out.push_str(&name[at..]);
+    out
+}
+
+/// `T::method` of `<T as Trait>::method` and of `<T>::method`, of whose arguments only `<…>` is left.
+fn without_trait(name: &str) -> String {
+    let end = pairs(name).into_iter().find(|g| g.start == 0 && g.template);
+    let Some(end) = end.map(|group| group.end) else {
+        return name.to_owned();
+    };
+    let (all, method) = (&name[1..end], &name[end + 1..]);
+    let of = all.split_once(" as ").map_or(all, |(of, _)| of);
+    format!("{of}{method}")
+}
+
+/// The last two parts of a path; closures belong to what they are in.
+fn last_parts<'n>(name: &'n str, separator: &str) -> &'n str {
+    let mut at = name.len();
+    for _ in 0..2 {
+        loop {
+            at = match name[..at].rfind(separator) {
+                Some(found) => found,
+                None => return name,
+            };
+            if !name[at + separator.len()..].starts_with('{') {
+                break;
+            }
+        }
+    }
+    &name[at + separator.len()..]
+}
+
 /// The text on one line: a space for every run of white space and control characters.
 pub fn one_line(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c.is_control());
@@ -82,8 +151,15 @@ fn collapse(name: &str, matches: impl Fn(&Group) -> bool) -> String {
     out
 }
 
-/// Every balanced pair, by start; none at all for a name whose brackets do not match.
+/// Every balanced pair but that of `<T as Trait>::method`: what the name starts with is the name, not an argument.
 fn groups(name: &str) -> Vec<Group> {
+    let mut groups = pairs(name);
+    groups.retain(|g| g.start > 0);
+    groups
+}
+
+/// Every balanced pair, by start; none at all for a name whose brackets do not match.
+fn pairs(name: &str) -> Vec<Group> {
     let bytes = name.as_bytes();
     let mut open: Vec<usize> = Vec::new();
     let mut groups = Vec::new();
@@ -113,9 +189,7 @@ fn groups(name: &str) -> Vec<Group> {
             at += 1;
         }
     }
-    // `<T as Trait>::method`: what the name starts with is the name, not an argument.
-    groups.retain(|g: &Group| g.start > 0);
-    groups.sort_by_key(|g| g.start);
+    groups.sort_by_key(|g: &Group| g.start);
     groups
 }
 
@@ -200,6 +274,58 @@ mod tests {
             shorten("(anonymous namespace)::run(int, char)", 20),
             "(anon)::run(…)"
         );
+    }
+
+    #[test]
+    fn brief_names_keep_the_type_and_the_function() {
+        for (name, short) in [
+            (
+                "<std::fs::File as std::io::Read>::read_buf",
+                "File::read_buf",
+            ),
+            (
+                "<&std::fs::File as std::io::Read>::read_buf",
+                "File::read_buf",
+            ),
+            ("<std::sys::fs::unix::File>::read_buf", "File::read_buf"),
+            (
+                "std::io::default_read_to_end::<std::fs::File>",
+                "io::default_read_to_end",
+            ),
+            (
+                "test::run_test::{closure#1}::{closure#0}",
+                "test::run_test::{closure#1}::{closure#0}",
+            ),
+            (
+                "a::b::<fn() -> c::D<e::F>>::{closure#1}",
+                "a::b::{closure#1}",
+            ),
+            (
+                "<alloc::vec::Vec<u8, A> as core::iter::Extend<u8>>::extend::<I>",
+                "Vec<…>::extend",
+            ),
+            (
+                "searchd::rank::Cache<Key, std::less<Key> >::get(std::string const&, int) const",
+                "Cache<…>::get(…) const",
+            ),
+            ("(anonymous namespace)::run(int, char)", "(anon)::run"),
+            (
+                "std::operator<< <std::char_traits<char> >(int)",
+                "std::operator<< <…>",
+            ),
+            ("net/http.(*conn).serve", "http.(*conn).serve"),
+            ("poll_timeout.constprop.0", "poll_timeout.constprop.0"),
+            ("main.main.func1", "main.main.func1"),
+            (
+                "java.util.concurrent.ThreadPoolExecutor.runWorker",
+                "ThreadPoolExecutor.runWorker",
+            ),
+            ("[libc.so.6+0x1234]", "[libc.so.6+0x1234]"),
+            ("main", "main"),
+            ("", ""),
+        ] {
+            assert_eq!(brief(name), short, "{name}");
+        }
     }
 
     #[test]

@@ -38,7 +38,14 @@ fn no_line_is_wider_than_the_terminal() {
     let answer = answer(&tables);
     for width in [60, 72, 80, 100, 132, 160] {
         for color in [false, true] {
-            let text = render(&answer, &Style { width, color });
+            let text = render(
+                &answer,
+                &Style {
+                    width,
+                    color,
+                    ..Style::default()
+                },
+            );
             for line in plain(&text).lines() {
                 assert!(line.width() <= width, "{width}: {line}");
             }
@@ -57,6 +64,7 @@ fn colours_only_when_asked() {
         &Style {
             width: 80,
             color: false,
+            ..Style::default()
         },
     );
     assert!(!bare.contains('\u{1b}'));
@@ -65,6 +73,7 @@ fn colours_only_when_asked() {
         &Style {
             width: 80,
             color: true,
+            ..Style::default()
         },
     );
     assert!(

@@ -111,6 +111,7 @@ fn counts_stand_beside_the_waits() {
     let wide = Style {
         width: 160,
         color: false,
+        ..Style::default()
     };
     // Lines are wrapped wherever they are full.
     let text = render_locks(&answer, &wide);
@@ -218,6 +219,7 @@ fn contended_blocks_are_told_of() {
         &Style {
             width: 100,
             color: false,
+            ..Style::default()
         },
     );
     for wanted in [
@@ -237,6 +239,7 @@ fn a_timeline_fits_and_tells() {
     let style = Style {
         width: 80,
         color: false,
+        ..Style::default()
     };
     let parts = timeline_parts(&style);
     let lock = &answer(&tables).contended[0];
@@ -280,6 +283,7 @@ fn fits(answer: &LocksAnswer) {
         let style = Style {
             width,
             color: false,
+            ..Style::default()
         };
         for line in render_locks(answer, &style).lines() {
             assert!(line.width() <= width, "{width}: {line}");
@@ -295,6 +299,7 @@ fn text_and_json_tell_the_same() {
         &Style {
             width: 160,
             color: false,
+            ..Style::default()
         },
     );
     let back: LocksAnswer = serde_json::from_str(&json::render_locks(&answer)).unwrap();
@@ -354,6 +359,7 @@ fn told(answer: &LocksAnswer, width: usize) -> String {
     let style = Style {
         width,
         color: false,
+        ..Style::default()
     };
     let text = render_locks(answer, &style);
     assert!(text.lines().all(|line| line.width() <= width), "{text}");

@@ -23,6 +23,7 @@ fn plain(width: usize) -> Style {
     Style {
         width,
         color: false,
+        ..Style::default()
     }
 }
 

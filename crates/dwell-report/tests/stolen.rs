@@ -23,6 +23,7 @@ fn it_is_told_and_belongs_to_no_stack() {
     let style = Style {
         width: 100,
         color: false,
+        ..Style::default()
     };
     let text = render(&answer, &style);
     for expected in [

@@ -21,11 +21,11 @@ pub fn run_and_report(args: &RecordArgs, json: bool) -> anyhow::Result<ExitCode>
     let output = output_path(args);
     let done = make(args, &output, false)?;
     if json {
-        report::print(&output, &mut std::io::stdout(), None, true)?;
+        report::print(&output, &mut std::io::stdout(), None, None)?;
     } else {
         let mut to = std::io::stderr();
         let style = terminal::style(&to);
-        report::print(&output, &mut to, Some((style, None)), false)?;
+        report::print(&output, &mut to, Some(style), None)?;
         writeln!(
             to,
             "\nrecording: {0}   flame graph: dwell export {0} --to svg -o {1}",

@@ -20,28 +20,29 @@ pub fn report(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut to = std::io::stdout();
-    let style = (!args.json).then(|| (terminal::style(&to), args.stacks));
-    print(&path, &mut to, style, args.json)?;
+    let style = (!args.json).then(|| terminal::style(&to));
+    print(&path, &mut to, style, args.stacks)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints the answer of the recording at `path`, as text in a style (and with a number of stacks), or
-/// as JSON.
+/// Prints the answer of the recording at `path`, as text in a style, without one as JSON; with so many stacks of each
+/// kind.
 pub fn print(
     path: &Path,
     to: &mut impl Write,
-    style: Option<(Style, Option<usize>)>,
-    json: bool,
+    style: Option<Style>,
+    stacks: Option<usize>,
 ) -> anyhow::Result<()> {
     let tables = load(path)?;
     let mut options = Options::default();
-    let (style, stacks) = style.unwrap_or_default();
     options.stacks = stacks.unwrap_or(options.stacks);
     let answer = Answer::build(&tables, &options);
-    let text = if json {
-        dwell_report::json::render(&answer)
-    } else {
-        dwell_report::terminal::render(&answer, &style)
+    let text = match style {
+        Some(mut style) => {
+            style.stacks = stacks.unwrap_or(style.stacks);
+            dwell_report::terminal::render(&answer, &style)
+        }
+        None => dwell_report::json::render(&answer),
     };
     to.write_all(text.as_bytes())?;
     Ok(())
@@ -79,4 +80,25 @@ pub fn find(input: &Input) -> anyhow::Result<PathBuf> {
         bail!("no recording here: name one, or make one with `dwell record`");
     };
     Ok(newest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_stacks_are_shown_as_are_asked_for() {
+        let recording = Path::new("../dwell-recording/tests/recordings/version-5.dwell");
+        let lines = |stacks| {
+            let mut text = Vec::new();
+            print(recording, &mut text, Some(Style::default()), stacks).expect("it is printed");
+            text.split(|byte| *byte == b'\n').count()
+        };
+        assert!(lines(Some(1)) < lines(None) && lines(None) < lines(Some(20)));
+        assert!(lines(Some(9)) < lines(Some(20)));
+        let mut json = Vec::new();
+        print(recording, &mut json, None, Some(15)).expect("it is printed");
+        let json: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(json["off_cpu"].as_array().map(Vec::len), Some(15));
+    }
 }

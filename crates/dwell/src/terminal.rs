@@ -14,6 +14,7 @@ pub fn style(stream: &(impl IsTerminal + std::os::fd::AsRawFd)) -> Style {
     Style {
         width: width(stream).unwrap_or(DEFAULT_WIDTH),
         color,
+        ..Style::default()
     }
 }
 

@@ -235,6 +235,7 @@ mod tests {
         let style = Style {
             width: 60,
             color: false,
+            ..Style::default()
         };
         let text = render_functions(&answer(), &style);
         assert!(text.lines().all(|l| l.width() <= 60), "too wide:\n{text}");

@@ -36,6 +36,8 @@ pub struct Style {
     pub width: usize,
     /// Whether to write colours (ANSI escapes).
     pub color: bool,
+    /// Stacks on and off the processor, each; the answer may have more.
+    pub stacks: usize,
 }
 
 impl Default for Style {
@@ -43,6 +45,7 @@ impl Default for Style {
         Style {
             width: 80,
             color: false,
+            stacks: 7,
         }
     }
 }

@@ -8,6 +8,8 @@ use unicode_width::UnicodeWidthStr;
 pub(super) struct Page {
     /// Columns.
     pub width: usize,
+    /// Stacks of each kind.
+    pub stacks: usize,
     color: bool,
     text: String,
 }
@@ -16,6 +18,7 @@ impl Page {
     pub fn new(style: &Style) -> Page {
         Page {
             width: style.width.clamp(60, 160),
+            stacks: style.stacks,
             color: style.color,
             text: String::new(),
         }

@@ -2,13 +2,11 @@
 use super::paint::{Page, left, right};
 use crate::answer::{Answer, Frame, Stack};
 use crate::human;
-use crate::plumbing::is_plumbing;
-use crate::shorten::{middle, shorten};
+use crate::plumbing::{is_plumbing, is_standard};
+use crate::shorten::{brief, middle, shorten};
 use dwell_analysis::{Reason, State};
 use unicode_width::UnicodeWidthStr;
 
-/// Stacks shown of each kind; the rest is in the JSON output.
-const SHOWN: usize = 7;
 /// Columns before the reason of a wait.
 const OFF_CPU_NUMBERS: usize = 48;
 /// Lines a stack may take.
@@ -25,7 +23,7 @@ pub(super) fn add_on_cpu(page: &mut Page, answer: &Answer) {
         return;
     }
     add_functions(page, answer);
-    for stack in answer.on_cpu.iter().take(SHOWN) {
+    for stack in answer.on_cpu.iter().take(page.stacks) {
         let spins = match state(stack) {
             State::Spinning => "  spinning",
             _ => "",
@@ -79,7 +77,7 @@ pub(super) fn add_off_cpu(page: &mut Page, answer: &Answer) {
     );
     let header = page.dim(&header);
     page.line(header);
-    for stack in answer.off_cpu.iter().take(SHOWN) {
+    for stack in answer.off_cpu.iter().take(page.stacks) {
         let why = middle(&why(stack), page.width - OFF_CPU_NUMBERS);
         let room = page.width.saturating_sub(OFF_CPU_NUMBERS + why.width() + 2);
         let group = if room < 4 {
@@ -177,7 +175,8 @@ fn add_frames(page: &mut Page, frames: &[Frame]) {
     }
 }
 
-/// Names of the frames that tell something, repetitions counted, each short enough for a line.
+/// Names of the frames that tell something, repetitions counted, each short enough for a line. Where these need more than
+/// [`STACK_LINES`] lines the names are brief, and what a standard library does within is left out.
 pub(super) fn telling(frames: &[Frame], width: usize) -> Vec<String> {
     let innermost_kernel = frames
         .iter()
@@ -196,16 +195,38 @@ pub(super) fn telling(frames: &[Frame], width: usize) -> Vec<String> {
         kept = frames.iter().collect();
     }
     let longest = (width * 2 / 3).min(56);
-    let name = |run: &[&Frame]| {
-        let kernel = if run[0].kernel { " [k]" } else { "" };
-        let times = if run.len() > 1 {
-            format!(" ×{}", run.len())
-        } else {
-            String::new()
+    let whole = named(&kept, |name| shorten(name, longest));
+    if wrap(&whole, width).len() <= STACK_LINES {
+        return whole;
+    }
+    named(&without_inner_workings(&kept), |name| {
+        shorten(&brief(name), longest)
+    })
+}
+
+/// Of a standard library only what was called of it, and where the time itself went.
+fn without_inner_workings<'f>(frames: &[&'f Frame]) -> Vec<&'f Frame> {
+    let standard = |place: usize| frames.get(place).is_some_and(|f| is_standard(&f.function));
+    let telling = |place: &usize| *place == 0 || !standard(*place) || !standard(*place + 1);
+    let places = (0..frames.len()).filter(telling);
+    places.map(|place| frames[place]).collect()
+}
+
+fn named(frames: &[&Frame], name: impl Fn(&str) -> String) -> Vec<String> {
+    let names: Vec<(String, bool)> = frames
+        .iter()
+        .map(|f| (name(&f.function), f.kernel))
+        .collect();
+    let with_times = |run: &[(String, bool)]| {
+        let (name, kernel) = &run[0];
+        let kernel = if *kernel { " [k]" } else { "" };
+        let times = match run.len() {
+            1 => String::new(),
+            times => format!(" ×{times}"),
         };
-        format!("{}{kernel}{times}", shorten(&run[0].function, longest))
+        format!("{name}{kernel}{times}")
     };
-    kept.chunk_by(|a, b| a == b).map(name).collect()
+    names.chunk_by(|a, b| a == b).map(with_times).collect()
 }
 
 pub(super) fn wrap(pieces: &[String], width: usize) -> Vec<String> {
@@ -255,6 +276,28 @@ mod tests {
         assert_eq!(telling(&stack, 70), ["futex_wait [k]", "f ×2", "main"]);
         assert_eq!(telling(&frames(&["clone3"]), 70), ["clone3"]);
         assert!(!is_plumbing("scheduler_run") && is_plumbing("__x64_sys_futex"));
+    }
+
+    #[test]
+    fn whole_names_become_brief_where_there_is_no_room() {
+        let read = [
+            "__GI___libc_read",
+            "<std::sys::fd::unix::FileDesc>::read_buf",
+            "<&std::fs::File as std::io::Read>::read_buf",
+            "<std::fs::File as std::io::Read>::read_buf",
+            "std::io::default_read_to_end::<std::fs::File>",
+            "std::fs::read::inner",
+            "searchd::index::load",
+            "std::thread::lifecycle::spawn_unchecked::<searchd::main::{closure#0}, ()>::{closure#1}",
+            "<alloc::boxed::Box<dyn core::ops::function::FnOnce<(), Output = ()> + core::marker::Send> as \
+             core::ops::function::FnOnce<()>>::call_once",
+            "<std::sys::thread::unix::Thread>::new::thread_start",
+        ];
+        assert_eq!(
+            telling(&frames(&read), 71).join(" < "),
+            "__GI___libc_read < read::inner < index::load"
+        );
+        assert_eq!(telling(&frames(&read[5..]), 71), read[5..7]);
     }
 
     #[test]
