@@ -8,6 +8,12 @@ target=${CARGO_TARGET_DIR:-$PWD/target}
 export DWELL_TEST_PROGRAMS=${DWELL_TEST_PROGRAMS:-$target/programs}
 left_out=()
 
+# In CI the compiler is Clippy, which is one: what is compiled for the tests is linted on the way, warnings denied, and nothing
+# is looked at twice.
+if [ "${CI:-false}" = true ]; then
+    export RUSTC_WORKSPACE_WRAPPER=clippy-driver RUSTFLAGS="-D warnings"
+fi
+
 step() { printf '\n== %s (after %d s)\n' "$*" $SECONDS; }
 
 # Tests of what does not hold yet, by name: run by hand with `cargo test -- --ignored NAME`. Named in
@@ -19,9 +25,10 @@ done <tests/not-yet.txt
 
 # Tests that measure no times: counts, stacks and names are the same beside another test, and each test waits for half of
 # its time. By their program, those of e2e by their module, too.
-two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::boost_redirect e2e::counts e2e::deadlocks \
-    e2e::import e2e::names e2e::robust_input e2e::stacks e2e::stacks_oracle e2e::trace_engines e2e::trace_globals e2e::vm exact \
-    killed programs torture "
+two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::boost_redirect e2e::command e2e::counts \
+    e2e::deadlocks e2e::import e2e::javascript e2e::names e2e::python e2e::robust_input e2e::stacks e2e::stacks_oracle \
+    e2e::static_probes e2e::trace e2e::trace_engines e2e::trace_everything e2e::trace_globals e2e::trace_language \
+    e2e::trace_stacks e2e::vm exact killed programs torture "
 
 # Of these, tests that ask for what no busy host can disturb: exact counts, restored code. A mistake there may show in one run
 # of many, and shall not pass at the second try.
@@ -115,6 +122,7 @@ fi
 
 step "unit and integration tests"
 cargo test --workspace --locked --no-fail-fast
+[ "${CI:-false}" != true ] || cargo test --workspace --locked --no-run --benches # linted, too
 # Beside the end-to-end tests, which measure times, nothing shall run.
 for job in "${fetched[@]}"; do wait "$job"; done
 
