@@ -12,6 +12,7 @@ use crate::unwind_maps::{FirstChunk, UnwindMaps};
 use dwell_abi::events::{NO_BYTECODE, compiled, interpreted};
 use dwell_maps::Mapping;
 use libbpf_rs::{AsRawLibbpf, Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -50,7 +51,15 @@ pub struct UserStacks {
     all: bool,
     /// Stacks that ended where nothing is known, when that was looked at last.
     unknown: u64,
+    /// What words of stacks stand for, by process: it may be over when that is asked for.
+    named: HashMap<(u32, u64), Method>,
 }
+
+/// What runs at a word of a stack: in which language, its name, and the distance from the start of what was compiled, bytes.
+type Method = (&'static str, String, u64);
+
+/// More are not kept: a script that meets so many prints them while they live, or not at all.
+const MAX_NAMED: usize = 1 << 16;
 
 /// What code is called that is gone, as its process may be.
 const GONE: &str = "[gone]";
@@ -96,6 +105,7 @@ impl UserStacks {
             reports,
             all: false,
             unknown: 0,
+            named: HashMap::new(),
         })
     }
 
@@ -162,11 +172,36 @@ impl UserStacks {
         files.collect()
     }
 
-    /// What a process executes at an actual address of a JVM's code, or by a word that tells of what is interpreted, while it
-    /// lives: in which language, its name, and the distance from the start of what was compiled, bytes. Of a place that several
-    /// methods were put into it is the outermost one.
-    pub fn method_at(&mut self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
+    /// What a process executes, or executed, at an actual address of a JVM's code, or by a word that tells of what is
+    /// interpreted: in which language, its name, and the distance from the start of what was compiled, bytes. Of a place that
+    /// several methods were put into it is the outermost one.
+    pub fn method_at(&mut self, pid: u32, word: u64) -> Option<Method> {
         let id = self.processes.last_of(pid)?;
+        let known = self.named.get(&(id, word)).cloned();
+        known.or_else(|| self.find_method(pid, id, word))
+    }
+
+    /// Names what the kernel side met in stacks, while it is there.
+    fn name_told(&mut self) -> Result<(), CollectError> {
+        let told: Vec<Vec<u8>> = map(&self.object, "told_words")?.keys().collect();
+        for key in told {
+            let _ = map(&self.object, "told_words")?.delete(&key);
+            let (Some(word), Some(pid)) = (key.first_chunk(), key[8..].first_chunk()) else {
+                continue;
+            };
+            let (word, pid) = (u64::from_ne_bytes(*word), u32::from_ne_bytes(*pid));
+            if self.named.len() < MAX_NAMED
+                && let Some(id) = self.processes.last_of(pid)
+                && let Some(method) = self.find_method(pid, id, word)
+                && method.1 != GONE
+            {
+                self.named.insert((id, word), method);
+            }
+        }
+        Ok(())
+    }
+
+    fn find_method(&mut self, pid: u32, id: u32, word: u64) -> Option<Method> {
         let memory = OfProcess(pid);
         if let Some((code, place)) = interpreted(word) {
             let place = place.unwrap_or(NO_BYTECODE);
@@ -219,6 +254,7 @@ impl UserStacks {
             self.live(life)?;
         }
         self.find_missing(reports.lost > 0)?;
+        self.name_told()?;
         // They are rows for recordings only.
         self.processes.take_mappings();
         self.publish()

@@ -187,8 +187,8 @@ impl<'s> Session<'s> {
         self.leaves_out
     }
 
-    /// The Java method or the Python code that a word of a user stack stands for, while its process lives: the language, the
-    /// name, and the distance in bytes from the start of compiled code.
+    /// The Java method, the Python code or the JavaScript function that a word of a user stack stands for, also when its process
+    /// is over: the language, the name, and the distance in bytes from the start of compiled code.
     pub fn method_at(&self, pid: u32, word: u64) -> Option<(&'static str, String, u64)> {
         self.engines.kernel.as_ref()?.method_at(pid, word)
     }

@@ -47,6 +47,28 @@ struct {
 /* Stacks that were cut short since something seems not to be known of what is mapped: user space looks again. */
 u64 unknown SEC(".data.unknown");
 
+/* Words of stacks that stand for code by what its process keeps of it: user space names them while that lives. */
+struct told_word {
+	u64 word; /* as user space looks it up: of a return address the byte before */
+	u32 tgid;
+	u32 pad;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct told_word);
+	__type(value, u8);
+} told_words SEC(".maps");
+
+/* Those that were told. What pushes out another has that told again. */
+#define SEEN_WORDS 4096
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SEEN_WORDS);
+	__type(key, u32);
+	__type(value, u64);
+} seen_words SEC(".maps");
+
 /* What the kernel keeps of functions whose return address it has replaced, to learn of their return. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct return_instance {
@@ -132,6 +154,34 @@ static __always_inline u64 cut_short(u32 end)
 	return (u64)STACK_CUT_SHORT << 32 | end;
 }
 
+struct telling {
+	struct scratch *s;
+	u32 tgid;
+};
+
+/* bpf_loop callback: tells of a word that is new. */
+static long tell_word(u32 i, struct telling *t)
+{
+	struct told_word key = { .tgid = t->tgid };
+	u64 told, *seen;
+	u32 slot;
+	u8 one = 1;
+
+	if (!t->s)
+		return 1;
+	key.word = t->s->pcs[i & PCS_MASK];
+	if (!(key.word >> METHOD_BIT & 1 || key.word >> COMPILED_BIT & 1))
+		return 0;
+	if (key.word >> RETURN_BIT)
+		key.word = (key.word & ~(1ull << RETURN_BIT)) - 1;
+	told = (key.word ^ (u64)key.tgid << 32) * HASH;
+	slot = told >> 40 & (SEEN_WORDS - 1);
+	seen = bpf_map_lookup_elem(&seen_words, &slot);
+	if (seen && *seen != told && !bpf_map_update_elem(&told_words, &key, &one, BPF_ANY))
+		*seen = told;
+	return 0;
+}
+
 #define IS_CUT (1u << 31)
 
 /* Walks the current thread's stack, at most so many frames. Gives the number of its scratch, which the caller gives
@@ -144,6 +194,7 @@ __attribute__((noinline)) u64 take_user_stack(u32 frames)
 	u64 taken = (u64)key << 32, walked;
 	u32 n, end;
 	struct scratch *s = bpf_map_lookup_elem(&scratches, &key);
+	struct telling telling = { .s = s, .tgid = task->tgid };
 
 	if (!s)
 		return taken;
@@ -158,6 +209,7 @@ __attribute__((noinline)) u64 take_user_stack(u32 frames)
 	barrier();
 	n = s->n & PCS_MASK;
 	end = s->end;
+	bpf_loop(n, tell_word, &telling, 0);
 	if (is_missing(end))
 		unknown++;
 	if (end == END_COMPLETE || n >= frames)

@@ -1,7 +1,7 @@
 //! `ustack()` on programs without frame pointers and symbols, compared with the programs' known calls, and with
 //! eu-stack.
 
-use crate::common::dwell;
+use crate::common::{dwell, installed};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -192,6 +192,54 @@ fn samples_show_where_time_goes() {
     for stack in spinning {
         assert_eq!(stack.functions(), ["spin", "outer", "main"]);
         assert!(stack.is_whole(), "{stack:#?}");
+    }
+}
+
+/// The names are asked for when the command is over and its memory gone.
+#[test]
+#[ignore = "needs root"]
+fn code_of_languages_has_its_name_when_its_process_is_over() {
+    let frames = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/programs/frames.py"
+    );
+    let of = |file: &str| frames.replace("frames.py", file);
+    for (language, program, arguments, expected) in [
+        ("python", "python3", format!("{frames} busy 1"), "most"),
+        (
+            "javascript",
+            "node",
+            format!("{} busy 1", of("frames.js")),
+            "most",
+        ),
+        (
+            "java",
+            "java",
+            format!("{} 1", of("Frames.java")),
+            "Frames.mix",
+        ),
+    ] {
+        if !installed(program) {
+            continue;
+        }
+        let script = "profile-499 /pid == $target/ { @[ustack()] = count(); }";
+        let found = stacks(&["-n", script, "-c", &format!("{program} {arguments}")]);
+        let prefix = format!("{language}`");
+        let (mut named, mut gone, mut expected_there) = (0, 0, false);
+        for frame in found.iter().flat_map(|stack| &stack.frames) {
+            match frame.strip_prefix(&prefix) {
+                Some("[gone]") => gone += 1,
+                Some(name) => {
+                    named += 1;
+                    expected_there |= name.contains(expected);
+                }
+                None => {}
+            }
+        }
+        println!("{language}: {named} frames named, {gone} gone");
+        assert!(expected_there, "{language}: {found:#?}");
+        // A few are over before they are looked at: those of modules that are imported, and what has been compiled anew.
+        assert!(gone * 20 <= named, "{language}: {named} named, {gone} gone");
     }
 }
 
