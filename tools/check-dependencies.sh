@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 version=0.20.2
 if ! command -v cargo-deny >/dev/null && [ "${CI:-false}" = true ]; then
     # Unoptimised: it runs for a second, and compiles in half of the time.
-    cargo install --locked --quiet --debug "cargo-deny@$version"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --quiet --debug "cargo-deny@$version"
 fi
 if command -v cargo-deny >/dev/null; then
     # The advisories need a database from the network and change without us: not part of a build.

@@ -16,7 +16,7 @@ if [ "${CI:-false}" = true ]; then
 fi
 target=${CARGO_TARGET_DIR:-$PWD/target}
 # Unoptimised: it only calls the compiler, and is itself compiled in half of the time.
-command -v cargo-fuzz >/dev/null || cargo install --locked --quiet --debug cargo-fuzz
+command -v cargo-fuzz >/dev/null || CARGO_PROFILE_DEV_DEBUG=0 cargo install --locked --quiet --debug cargo-fuzz
 
 # What a target starts from: small real programs, where there are some.
 seeds() {

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 export DWELL_TEST_PROGRAMS=${DWELL_TEST_PROGRAMS:-$target/programs}
 left_out=()
+as_root=()
 
 # In CI the compiler is Clippy, which is one: what is compiled for the tests is linted on the way, warnings denied, and nothing
 # is looked at twice.
@@ -34,9 +35,30 @@ two_at_a_time=" e2e::blocks e2e::boost e2e::boost_blame e2e::boost_names e2e::bo
 # of many, and shall not pass at the second try.
 never_repeated=" exact killed torture "
 
-# Calls a program of end-to-end tests. Of the whole workspace: for one package its dependencies would be compiled anew, with
-# fewer features.
-call() { cargo test --locked --workspace --test "$1" -- --ignored "${@:2}" </dev/null; }
+# The programs of end-to-end tests: name, folder of the package, file. As they were made for all tests: cargo, asked for one,
+# would compile its dependencies anew, with fewer features.
+end_to_end_programs() {
+    cargo test --workspace --locked --no-run --message-format=json | python3 -c '
+import json, os, sys
+for line in sys.stdin:
+    made = json.loads(line)
+    if made.get("executable") and made["target"]["kind"] == ["test"]:
+        folder = os.path.dirname(made["manifest_path"])
+        package, name = os.path.basename(folder), made["target"]["name"]
+        if name == "e2e" or package in ("dwell-collector", "dwell-patch", "dwell-locks", "dwell-trace"):
+            print(name, folder, made["executable"])
+'
+}
+
+# Calls one of them, or those of that name: NAME ARGUMENT...
+call() {
+    local name folder file status=0
+    while read -r name folder file; do
+        [ "$name" = "$1" ] || continue
+        (cd "$folder" && "${as_root[@]}" "$file" --ignored "${@:2}" </dev/null) || status=1
+    done <<<"$programs"
+    return $status
+}
 
 # The names of the tests that an output says have failed.
 failures_in() { awk '/^failures:$/ { list = 1 } list && /^    [a-z0-9_:]+$/ { print $1 }' "$1" | sort -u; }
@@ -73,9 +95,10 @@ try_group() {
 # twice more by itself, after all others and when the host lets the machine alone: on a machine shared with
 # others a measurement can be disturbed, a bug stays.
 end_to_end() {
-    local failed=() groups=() names=() program name group list output
+    local failed=() groups=() names=() programs program name group list output
     local -A tests=() again=()
-    for program in $(basename -as .rs crates/dwell/tests/e2e crates/dwell-{collector,patch,locks,trace}/tests/*.rs); do
+    programs=$(end_to_end_programs)
+    for program in $(cut -d ' ' -f 1 <<<"$programs" | sort -u); do
         list=$(call "$program" --list --format terse | sed -n 's/: test$//p')
         for name in $list; do
             case " ${not_yet[*]} " in *" $name "*) continue ;; esac
@@ -130,8 +153,7 @@ step "end-to-end tests"
 if [ "$(id -u)" = 0 ]; then
     end_to_end
 elif sudo -n true 2>/dev/null; then
-    host=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-    export "CARGO_TARGET_${host}_RUNNER=sudo -E"
+    as_root=(sudo -E)
     end_to_end
 else
     left_out+=("the end-to-end tests: they need root; run sudo make test")
