@@ -51,11 +51,11 @@ static long must(const char *what, long result)
 	return result;
 }
 
-static struct timespec deadline(clockid_t clock)
+static struct timespec deadline(clockid_t clock, const struct timespec *wait)
 {
 	struct timespec t;
 	clock_gettime(clock, &t);
-	t.tv_nsec += wait_time.tv_nsec;
+	t.tv_nsec += wait->tv_nsec;
 	t.tv_sec += t.tv_nsec / 1000000000;
 	t.tv_nsec %= 1000000000;
 	return t;
@@ -87,7 +87,7 @@ static void wait_futex_waitv(void)
 {
 	static uint32_t word;
 	struct futex_waitv waiter = { .uaddr = (uintptr_t)&word, .flags = FUTEX_32 };
-	struct timespec until = deadline(CLOCK_MONOTONIC);
+	struct timespec until = deadline(CLOCK_MONOTONIC, &wait_time);
 	syscall(SYS_futex_waitv, &waiter, 1, 0, &until, CLOCK_MONOTONIC);
 }
 
@@ -140,7 +140,7 @@ static void wait_mq_timedreceive(void)
 	snprintf(name, sizeof name, "/reasons-%d", getpid());
 	mqd_t queue = must("mq_open", mq_open(name, O_RDWR | O_CREAT, 0600, &sizes));
 	mq_unlink(name);
-	struct timespec until = deadline(CLOCK_REALTIME);
+	struct timespec until = deadline(CLOCK_REALTIME, &wait_time);
 	mq_timedreceive(queue, text, sizeof text, NULL, &until);
 }
 
@@ -276,9 +276,7 @@ static const struct timespec long_time = { 0, (WAIT_MS + 100) * 1000000L };
 static void wait_futex_bitset(void)
 {
 	static uint32_t word;
-	struct timespec until;
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec++;
+	struct timespec until = deadline(CLOCK_MONOTONIC, &long_time);
 	syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, 0, &until, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 

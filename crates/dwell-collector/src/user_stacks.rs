@@ -177,45 +177,56 @@ impl UserStacks {
     /// several methods were put into it is the outermost one.
     pub fn method_at(&mut self, pid: u32, word: u64) -> Option<Method> {
         let id = self.processes.last_of(pid)?;
-        let known = self.named.get(&(id, word)).cloned();
-        known.or_else(|| self.find_method(pid, id, word))
+        if let Some(known) = self.named.get(&(id, word)) {
+            return Some(known.clone());
+        }
+        let (language, name, distance) = self.find_method(pid, id, word)?;
+        Some((language, name.unwrap_or_else(|| GONE.into()), distance))
     }
 
     /// Names what the kernel side met in stacks, while it is there.
     fn name_told(&mut self) -> Result<(), CollectError> {
-        let told: Vec<Vec<u8>> = map(&self.object, "told_words")?.keys().collect();
+        let map = map(&self.object, "told_words")?;
+        let told: Vec<Vec<u8>> = map.keys().collect();
+        for key in &told {
+            // One that is gone already is what was wanted.
+            let _ = map.delete(key);
+        }
         for key in told {
-            let _ = map(&self.object, "told_words")?.delete(&key);
             let (Some(word), Some(pid)) = (key.first_chunk(), key[8..].first_chunk()) else {
                 continue;
             };
             let (word, pid) = (u64::from_ne_bytes(*word), u32::from_ne_bytes(*pid));
             if self.named.len() < MAX_NAMED
                 && let Some(id) = self.processes.last_of(pid)
-                && let Some(method) = self.find_method(pid, id, word)
-                && method.1 != GONE
+                && let Some((language, Some(name), distance)) = self.find_method(pid, id, word)
             {
-                self.named.insert((id, word), method);
+                self.named.insert((id, word), (language, name, distance));
             }
         }
         Ok(())
     }
 
-    fn find_method(&mut self, pid: u32, id: u32, word: u64) -> Option<Method> {
+    /// The same by what the process has now; without a name what is not there any more.
+    fn find_method(
+        &mut self,
+        pid: u32,
+        id: u32,
+        word: u64,
+    ) -> Option<(&'static str, Option<String>, u64)> {
         let memory = OfProcess(pid);
         if let Some((code, place)) = interpreted(word) {
             let place = place.unwrap_or(NO_BYTECODE);
             let python = self.processes.python(id);
             if python.is_known() {
                 let code = python.code_by_place(&memory, code, place);
-                let function = code.map_or_else(|| GONE.into(), |code| code.function);
-                return Some(("python", function, 0));
+                return Some(("python", code.map(|code| code.function), 0));
             }
             let javascript = self.processes.javascript(id);
             if javascript.is_known() {
                 let function = javascript.function_by_place(&memory, code, place);
-                let function = function.map_or(GONE, |function| function.called());
-                return Some(("javascript", function.into(), 0));
+                let function = function.map(|function| function.called().into());
+                return Some(("javascript", function, 0));
             }
         }
         let java = self.processes.java(id);
@@ -223,7 +234,7 @@ impl UserStacks {
         let start = java.start_of(pid, word);
         let (address, _) = compiled(word);
         let distance = start.map_or(0, |start| address - start);
-        Some(("java", methods.last()?.full_name(), distance))
+        Some(("java", Some(methods.last()?.full_name()), distance))
     }
 
     /// Waits until something becomes of processes or `other` is readable, at most this long (whole ms), and does

@@ -2,6 +2,7 @@
 //!
 //! Parameters go first, then template arguments from the deepest level outwards, at last the middle of
 //! what remains. The first words and the last ones always stay.
+use std::ops::Range;
 use unicode_width::UnicodeWidthStr;
 
 /// A pair of brackets in a name.
@@ -68,16 +69,10 @@ fn brief_dotted(name: &str) -> &str {
 
 /// Without the template arguments of functions, as Rust writes them: `f::<T>`.
 fn without_turbofish(name: &str) -> String {
-    let mut out = String::with_capacity(name.len());
-    let mut at = 0;
-    for group in groups(name) {
-        if group.template && group.start >= at && name[..group.start].ends_with("::") {
-            out.push_str(&name[at..group.start - "::".len()]);
-            at = group.end + 1;
-        }
-    }
-    out.push_str(&name[at..]);
-    out
+    replace(name, "", |group| {
+        let path = name[..group.start].strip_suffix("::")?;
+        group.template.then_some(path.len()..group.end + 1)
+    })
 }
 
 /// `T::method` of `<T as Trait>::method` and of `<T>::method`, of whose arguments only `<…>` is left.
@@ -133,18 +128,23 @@ pub fn middle(text: &str, max: usize) -> String {
 
 /// Replaces the contents of the outermost matching pairs by `…`.
 fn collapse(name: &str, matches: impl Fn(&Group) -> bool) -> String {
+    replace(name, "…", |group| {
+        // With nothing to gain, or `(anon)`.
+        let content = name.get(group.start + 1..group.end)?;
+        let stays = content.chars().count() <= 1 || content == "anon";
+        (matches(group) && !stays).then_some(group.start + 1..group.end)
+    })
+}
+
+/// Replaces a part of a name for each pair that has one; those within a part go with it.
+fn replace(name: &str, by: &str, part: impl Fn(&Group) -> Option<Range<usize>>) -> String {
     let mut out = String::with_capacity(name.len());
     let mut at = 0;
-    for group in groups(name).iter().filter(|g| matches(g)) {
-        // A group within one that is gone already, or with nothing to gain, or `(anon)`.
-        let content = match name.get(group.start + 1..group.end) {
-            Some(content) if group.start >= at && content.chars().count() > 1 => content,
-            _ => continue,
-        };
-        if content != "anon" {
-            out.push_str(&name[at..=group.start]);
-            out.push('…');
-            at = group.end;
+    for part in groups(name).iter().filter_map(part) {
+        if part.start >= at {
+            out.push_str(&name[at..part.start]);
+            out.push_str(by);
+            at = part.end;
         }
     }
     out.push_str(&name[at..]);

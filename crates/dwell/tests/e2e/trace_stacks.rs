@@ -199,31 +199,22 @@ fn samples_show_where_time_goes() {
 #[test]
 #[ignore = "needs root"]
 fn code_of_languages_has_its_name_when_its_process_is_over() {
-    let frames = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../tests/programs/frames.py"
-    );
-    let of = |file: &str| frames.replace("frames.py", file);
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/programs");
     for (language, program, arguments, expected) in [
-        ("python", "python3", format!("{frames} busy 1"), "most"),
-        (
-            "javascript",
-            "node",
-            format!("{} busy 1", of("frames.js")),
-            "most",
-        ),
-        (
-            "java",
-            "java",
-            format!("{} 1", of("Frames.java")),
-            "Frames.mix",
-        ),
+        ("python", "python3", "frames.py busy 1", "most"),
+        ("javascript", "node", "frames.js busy 1", "most"),
+        ("java", "java", "Frames.java 1", "Frames.mix"),
     ] {
         if !installed(program) {
             continue;
         }
         let script = "profile-499 /pid == $target/ { @[ustack()] = count(); }";
-        let found = stacks(&["-n", script, "-c", &format!("{program} {arguments}")]);
+        let found = stacks(&[
+            "-n",
+            script,
+            "-c",
+            &format!("{program} {folder}/{arguments}"),
+        ]);
         let prefix = format!("{language}`");
         let (mut named, mut gone, mut expected_there) = (0, 0, false);
         for frame in found.iter().flat_map(|stack| &stack.frames) {
