@@ -126,7 +126,7 @@ rust_is_new_enough() {
     has cargo || return 1
     local wanted found
     wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
-    found=$(cargo --version | cut -d' ' -f2)
+    found=$(cargo --version 2>/dev/null | cut -d' ' -f2)
     printf '%s\n%s\n' "$wanted" "$found" | sort --version-sort --check=quiet
 }
 
