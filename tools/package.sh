@@ -44,14 +44,22 @@ depends() {
     (cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/dwell" 2>/dev/null) | sed -n 's/^shlibs:Depends=//p'
 }
 
+# In KiB, as dpkg-gencontrol counts: what a file system takes for the same file can differ from one moment to the next.
+installed_size() {
+    find "$root/usr" -printf '%y %s\n' | awk '{ sum += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print sum }'
+}
+
 control() {
+    local size depends
+    size=$(installed_size)
+    depends=$(depends)
     cat <<END
 Package: dwell
 Version: $version
 Architecture: amd64
 Maintainer: The dwell authors <dwell@example.org>
-Installed-Size: $(du -sk "$root/usr" | cut -f1)
-Depends: $(depends)
+Installed-Size: $size
+Depends: $depends
 Section: devel
 Priority: optional
 Description: shows where a program's wall-clock time goes
