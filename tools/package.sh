@@ -41,7 +41,9 @@ install_tree() {
 depends() {
     mkdir -p "$work/debian"
     printf 'Source: dwell\n\nPackage: dwell\nArchitecture: amd64\n' >"$work/debian/control"
-    (cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/dwell" 2>/dev/null) | sed -n 's/^shlibs:Depends=//p'
+    # It always warns that the binary is not where a Debian build would have it, so what it says is shown when it fails.
+    (cd "$work" && dpkg-shlibdeps -O "$root/usr/bin/dwell" 2>said || { cat said >&2; exit 1; }) |
+        sed -n 's/^shlibs:Depends=//p'
 }
 
 # In KiB, as dpkg-gencontrol counts: what a file system takes for the same file can differ from one moment to the next.
