@@ -99,7 +99,7 @@ static __always_inline u64 runnable_part(struct thread *t, struct task_struct *t
 {
 	u64 stay = now - t->since, delay, part;
 
-	if (!clock || !queues_are_known()) {
+	if (unlikely(!clock || !bpf_core_field_exists(task->sched_info))) {
 		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
 	} else {
 		delay = run_delay_at(task, clock);
@@ -169,24 +169,27 @@ static __always_inline u64 others_had(struct task_struct *prev, u64 rest)
 	return look < rest ? rest - look : 0;
 }
 
+static __noinline u64 count_stolen(struct thread *t, struct task_struct *prev, u64 rest)
+{
+	u64 stolen = others_had(prev, rest);
+
+	t->stolen += stolen;
+	t->running -= stolen; /* the stay will be added */
+	return stolen;
+}
+
 /* When the work of a thread ended that leaves the processor at `now`, the kernel having counted `ran` of its stay. */
 static __always_inline u64 end_of_work(struct thread *t, struct task_struct *prev, u64 ran, u64 now)
 {
 	i64 rest = (i64)(now - t->since - ran);
-	u64 stolen;
 
-	if (rest <= 0)
-		return now;
-	if (!unlikely(rest > TAIL_MAX_NS))
-		return now - rest;
-	stolen = others_had(prev, rest);
-	t->stolen += stolen;
-	t->running -= stolen; /* the stay will be added */
-	return now - (rest - stolen);
+	if (unlikely(rest > TAIL_MAX_NS))
+		return now - rest + count_stolen(t, prev, rest);
+	return rest > 0 ? now - rest : now;
 }
 
 /* The thread leaves the processor it was on at the end of the window: the report to come has that stay. */
-static __always_inline void left_late(struct thread *t, struct task_struct *prev)
+static __noinline void left_late(struct thread *t, struct task_struct *prev)
 {
 	u64 stay = window.end - t->since, stolen;
 	i64 rest;
@@ -206,32 +209,43 @@ static __always_inline void left_late(struct thread *t, struct task_struct *prev
 	end_sums(t);
 }
 
-/* The thread leaves the processor. */
-static __always_inline void switch_out(void *ctx, struct thread *t, struct task_struct *prev, bool sleeps,
-				       u32 prev_state, u64 clock, u64 now)
+/* What is seldom to be done before a thread's stay on a processor is counted. Returns when it ends. */
+static __noinline u64 before_out(struct thread *t, struct task_struct *prev, u64 clock, u64 now)
 {
 	u64 exec = prev->se.sum_exec_runtime;
 
-	if (unlikely(now < t->since)) /* the fast clock may step back by some ns from one processor to the next */
+	if (now < t->since) /* the fast clock may step back by some ns from one processor to the next */
 		now = t->since;
 	send_noted(t, prev->pid, prev->tgid, SCRATCH_SWITCH);
-	if (unlikely(t->exec_unknown || window_ahead(now))) { /* what the kernel counted by its begin is not known */
+	if (t->exec_unknown || window_ahead(now)) { /* what the kernel counted by its begin is not known */
 		t->exec_unknown = 0;
 		t->exec_seen = exec - (now - t->since);
 	}
-	if (unlikely(t->state != STATE_RUNNING))
+	if (t->state != STATE_RUNNING)
 		came_unseen(t, prev, exec - t->exec_seen, clock, now);
+	return now;
+}
+
+/* The thread leaves the processor. `state`: of its sleep; 0: it was preempted. */
+static __always_inline void switch_out(void *ctx, struct thread *t, struct task_struct *prev, u32 state, u64 clock,
+				       u64 now)
+{
+	u64 exec = prev->se.sum_exec_runtime;
+
+	if (unlikely(now <= t->since || t->unusual))
+		now = before_out(t, prev, clock, now);
 	begin_sums(t);
 	now = end_of_work(t, prev, exec - t->exec_seen, now);
 	t->running += now - t->since;
 	t->exec_seen = exec;
 	t->since = now;
 	t->wait++;
-	t->state = sleeps ? STATE_BLOCKED : STATE_RUNNABLE;
-	t->involuntary += !sleeps;
+	t->state = state ? STATE_BLOCKED : STATE_RUNNABLE;
+	t->involuntary += !state;
 	end_sums(t);
 	advance_cut(t, prev, now);
-	enter_site(t, prev, true, sleeps, prev_state, now);
+	if (unlikely(!enter_as_before(t, prev, state)))
+		enter_site(t, prev, true, state, now);
 	take_early(ctx, t, prev, now);
 }
 
@@ -269,71 +283,117 @@ static __always_inline bool is_kept(u64 duration, u64 now)
 	return unlikely(duration >= config.slice_min_ns) && has_room(duration, now);
 }
 
-/* The thread gets a processor: its stay off the processor is complete. */
-static __always_inline void switch_in(void *ctx, struct thread *t, struct task_struct *next, u64 clock, u64 now)
+/* What is seldom to be done before a thread's stay off the processor is counted. Returns when it ends. */
+static __noinline u64 before_in(struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
-	u64 since, wake;
-	u32 flags = 0, told;
-
-	if (unlikely(now < t->since))
+	if (now < t->since)
 		now = t->since;
-	if (unlikely(t->state == STATE_RUNNING))
+	if (t->state == STATE_RUNNING)
 		left_unseen(t, next, next->se.sum_exec_runtime - t->exec_seen, clock, now);
-	if (unlikely(window_ahead(now)))
+	if (window_ahead(now))
 		t->exec_unknown = 1;
-	since = t->since;
-	wake = end_stay(t, next, clock, now);
-	if (now >= t->next_cut)
-		flags |= WAIT_SAMPLED;
-	if (unlikely(t->marks & WAIT_FIRST)) {
+	return now;
+}
+
+/* Tells of a wait that was from `since` to `now`, if it is one that is sampled, or long. */
+static __always_inline void tell_wait(struct thread *t, struct task_struct *next, u64 since, u64 wake, u64 now)
+{
+	u32 flags = now >= t->next_cut ? WAIT_SAMPLED : 0, told;
+
+	if (t->marks & WAIT_FIRST) {
 		flags |= WAIT_FIRST;
 		set_quiet(next, t->next_cut);
 	}
-	if (unlikely(flags || is_kept(now - since, now))) {
-		if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
-			flags |= WAIT_SIGNALLED;
-		told = note_end(t, next, since, wake, now, flags);
-		if (flags && !(t->marks & MARK_KERNEL_TAKEN))
-			send_with_stack(t, next, told);
-		else
-			*(volatile u32 *)&t->told = told;
-	}
-	t->marks = 0;
-	t->wake = 0; /* that waking has ended its sleep, and no other */
-	t->state = STATE_RUNNING;
+	if (!flags && !is_kept(now - since, now))
+		return;
+	if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
+		flags |= WAIT_SIGNALLED;
+	told = note_end(t, next, since, wake, now, flags);
+	if (flags && !(t->marks & MARK_KERNEL_TAKEN))
+		send_with_stack(t, next, told);
+	else
+		*(volatile u32 *)&t->told = told;
+}
+
+/* What is seldom to be done after a thread's stay off the processor is counted. */
+static __noinline void after_in(struct thread *t, struct task_struct *next, u64 since, u64 wake, u64 now)
+{
+	tell_wait(t, next, since, wake, now);
 	advance_cut(t, next, now);
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_struct *next, unsigned int prev_state)
+/* The thread gets a processor: its stay off the processor is complete. */
+static __always_inline void switch_in(struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
-	u64 clock = 0, now = 0;
-	bool sleeps = !preempt && prev_state;
-	struct thread *t = thread_of(next);
+	u64 since, wake;
 
-	/* In this order the verifier has least to look at. */
-	if (t) {
-		clock = queue_clock(prev);
-		now = switch_time(clock, sleeps);
-		if (!window_over(now))
-			switch_in(ctx, t, next, clock, now);
+	if (unlikely(now <= t->since || t->state == STATE_RUNNING))
+		now = before_in(t, next, clock, now);
+	since = t->since;
+	wake = end_stay(t, next, clock, now);
+	if (unlikely(now >= t->next_cut || now - since >= config.slice_min_ns || t->marks & WAIT_FIRST))
+		after_in(t, next, since, wake, now);
+	t->marks = 0;
+	t->wake = 0; /* that waking has ended its sleep, and no other */
+	t->state = STATE_RUNNING;
+}
+
+/* The last that is told of a thread. */
+static __noinline void report_end(struct thread *t, struct task_struct *task, u64 now)
+{
+	t->ended = 1;
+	emit_thread(task, t, now, !window_over(now));
+	give_slot(task);
+}
+
+/* The arguments of sched_switch. They are read anew after each call: what would be kept across it needs a stack, and with
+ * more of it than 64 bytes the program runs on one of its own, which is in no cache. */
+static __always_inline struct task_struct *leaving(u64 *ctx)
+{
+	return (void *)ctx[1];
+}
+
+static __always_inline struct task_struct *coming(u64 *ctx)
+{
+	return (void *)ctx[2];
+}
+
+/* The state of the thread that leaves, if it goes to sleep; 0: it was preempted. */
+static __always_inline u32 sleep_state(u64 *ctx)
+{
+	return (bool)ctx[0] ? 0 : ctx[3];
+}
+
+/* A program that ran since the last switch has all caches: what this takes depends on how many lines of code and data it
+ * touches, more than on what it does with them. So what is seldom done is in functions of its own. */
+SEC("tp_btf/sched_switch")
+int on_switch(u64 *ctx)
+{
+	u32 state = sleep_state(ctx);
+	struct thread *t;
+	u64 clock, now;
+
+	if (!has_storage(leaving(ctx)) && !has_storage(coming(ctx)))
+		return 0;
+	clock = queue_clock(leaving(ctx));
+	now = switch_time(clock, state);
+	if (unlikely(window_over(now))) {
+		t = thread_of(leaving(ctx));
+		if (!t)
+			return 0;
+		left_late(t, leaving(ctx));
+		goto left;
 	}
-	t = thread_of(prev);
-	if (t) {
-		if (!now) {
-			clock = queue_clock(prev);
-			now = switch_time(clock, sleeps);
-		}
-		if (!window_over(now))
-			switch_out(ctx, t, prev, sleeps, prev_state, clock, now);
-		else
-			left_late(t, prev);
-		if (unlikely(prev_state & TASK_DEAD)) {
-			t->ended = 1;
-			emit_thread(prev, t, now, !window_over(now));
-			give_slot(prev);
-		}
-	}
+	t = thread_of(coming(ctx));
+	if (t)
+		switch_in(t, coming(ctx), clock, now);
+	t = thread_of(leaving(ctx));
+	if (!t)
+		return 0;
+	switch_out(ctx, t, leaving(ctx), state, clock, now);
+left:
+	if (unlikely(state & TASK_DEAD))
+		report_end(t, leaving(ctx), now);
 	return 0;
 }
 
@@ -529,7 +589,8 @@ int on_sweep(struct bpf_iter__task *ctx)
 		t = adopt(task);
 		if (t && t->state != STATE_RUNNING && t->wait == 1) {
 			t->marks = WAIT_CUT_AT_START;
-			enter_site(t, task, false, t->state == STATE_BLOCKED, task->__state, t->since);
+			enter_site(t, task, false, t->state == STATE_BLOCKED ? task->__state | TASK_INTERRUPTIBLE : 0,
+				   t->since); /* of one that was woken since it has no bit */
 		}
 	}
 	if (!t || t->ended)

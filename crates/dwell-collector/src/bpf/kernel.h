@@ -178,6 +178,7 @@ struct bpf_iter__task {
 #define NR_EXECVE 59
 #define NR_EXECVEAT 322
 #define PF_KTHREAD 0x00200000
+#define TASK_INTERRUPTIBLE 0x01
 #define TASK_UNINTERRUPTIBLE 0x02
 #define TASK_STOPPED_OR_TRACED 0x0c
 #define TASK_DEAD 0x80

@@ -23,10 +23,16 @@ struct site {
 	u64 blocked, runnable, max;
 	u32 count;
 	u32 install; /* how often the slot was given away; 0: free */
-	u16 operation; /* FUTEX_*; then arg0 is the address of the word, and part of the key */
-	i16 nr;
-	u8 fd_kind, flags, dirty, pad;
+	union {
+		struct {
+			u16 operation; /* FUTEX_*; then arg0 is the address of the word, and part of the key */
+			i16 nr;
+			u8 flags, fd_kind, dirty, pad;
+		};
+		u64 call; /* of which the lowest CALL_BITS tell how it waits */
+	};
 };
+#define CALL_BITS 40
 _Static_assert(sizeof(struct site) == 64, "a cache line");
 
 /* Address of the word that is waited on at a site; 0: it is none of a futex. */
@@ -52,29 +58,36 @@ _Static_assert(sizeof(struct ended) == 64, "a cache line");
  * What every switch touches comes first: two cache lines (the kernel puts 8 bytes of its own
  * into the first), and one for the site. */
 struct thread {
-	u64 since, wake, next_cut;
-	u64 waker; /* who ended the last sleep, if `wake` is set: its task_struct, to be read with care */
-	u32 waker_tid;
-	u32 wait; /* number of the stay off the processor; until its adoption is complete 0 or one of these: */
-#define ADOPTION_BEGUN (~0u)
-#define ADOPTION_MET (~0u - 1) /* by a switch of the thread */
-	u32 version;
-	u32 told; /* of `last`, 0: nothing; else ENDED and WAIT_*, from bit 8 on the waker's kind, then the processor */
+	u64 since, next_cut;
+	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
+	union {
+		struct {
+			/* Of `last`, 0: nothing; else ENDED and WAIT_*, from bit 8 on the waker's kind, then the processor. */
+			u32 told;
 #define ENDED 0x80
 #define ENDED_NAMED (1 << 12) /* waker_comm is its name */
 #define ENDED_CPU_SHIFT 16
-	u8 state;
+			u8 state;
+			u8 exec_unknown; /* exec_seen is set when it leaves the processor */
+			u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_* */
+			u8 ended; /* its last report is out */
+		};
+		u64 unusual; /* 0 while it runs and nothing is left to be done but its sums */
+	};
+	u32 version;
+	u32 wait; /* number of the stay off the processor; until its adoption is complete 0 or one of these: */
+#define ADOPTION_BEGUN (~0u)
+#define ADOPTION_MET (~0u - 1) /* by a switch of the thread */
+	u32 involuntary; /* stays off the processor that it did not ask for */
 	u8 current; /* index of the site it waits at */
-	u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_* */
-	u8 waker_kind;
-	u8 waker_named; /* waker_comm is its name */
-	u8 exec_unknown; /* exec_seen is set when it leaves the processor */
+	u8 slept; /* of the one it last slept at */
 	u8 dirty;
-	u8 ended; /* its last report is out */
+	u8 waker_named; /* waker_comm is its name */
 
 	u64 running, runnable, blocked;
-	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
-	u32 involuntary; /* stays off the processor that it did not ask for */
+	u64 wake;
+	u64 waker; /* who ended the last sleep, if `wake` is set: its task_struct, to be read with care */
+	u32 waker_tid;
 	u32 cut_wait; /* the wait whose waker's stack was taken, or passed over: then `waker_place` is not 0 */
 	u64 start;
 	u64 first_allowed; /* the next first-sight stack is allowed from this time on */
@@ -87,8 +100,9 @@ struct thread {
 	struct site sites[SITE_SLOTS];
 	u64 stolen; /* on a processor, which the host or interrupts had: of the sums, but seldom written */
 	u32 owes; /* the first of the waits whose user stack it will take on its way back to user space; 0: none */
-	u32 pad;
+	u32 waker_kind;
 };
+_Static_assert(STATE_RUNNING == 0, "nothing unusual");
 _Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
 _Static_assert(__builtin_offsetof(struct thread, last) % 64 == 56, "begins a cache line");
 _Static_assert(__builtin_offsetof(struct thread, sites) % 64 == 56, "begins a cache line");

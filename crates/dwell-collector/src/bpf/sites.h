@@ -39,12 +39,17 @@ __noinline int cuts_until(struct thread *t, u64 now)
 	return 0;
 }
 
+/* Wakers have to know of the next cut, too. */
+static __noinline void pass_cut(struct thread *t, struct task_struct *task, u64 now)
+{
+	cuts_until(t, now);
+	set_quiet(task, t->next_cut);
+}
+
 static __always_inline void advance_cut(struct thread *t, struct task_struct *task, u64 now)
 {
-	if (unlikely(now >= t->next_cut)) {
-		cuts_until(t, now);
-		set_quiet(task, t->next_cut);
-	}
+	if (unlikely(now >= t->next_cut))
+		pass_cut(t, task, now);
 }
 
 /* Sends the sums of one slot. A function of its own to the verifier, like those below: looked at once. */
@@ -132,19 +137,22 @@ struct futex_waitv {
 	u32 flags, reserved;
 };
 
+/* How a thread waits by the first of the system calls on futexes. */
+static __always_inline u16 operation_of(u32 op, u64 timeout)
+{
+	return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE)) |
+	       (FUTEX_TIMEOUTS >> (op & 31) & 1 && timeout ? FUTEX_TIMED : 0);
+}
+
 /* How a thread waits on a futex, from the arguments of its system call; 0: on none. `word` comes in as the
  * first argument and goes out as the address of the word. Only the current task's memory can be read. */
 static __always_inline u16 futex_operation(const u64 *arguments, i32 nr, bool current, u64 *word)
 {
 	struct futex_waitv first = {};
-	u32 op;
 
 	switch (nr) {
 	case NR_FUTEX:
-		op = arguments[1];
-		if (FUTEX_TIMEOUTS >> (op & 31) & 1 && arguments[2])
-			return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE)) | FUTEX_TIMED;
-		return FUTEX_CALL | (op & (FUTEX_COMMAND | FUTEX_PRIVATE));
+		return operation_of(arguments[1], arguments[2]);
 	case NR_FUTEX_WAIT:
 		return FUTEX_CALL | FUTEX_WAIT2 | ((u32)arguments[2] & FUTEX_PRIVATE) | (arguments[3] ? FUTEX_TIMED : 0);
 	case NR_FUTEX_WAITV:
@@ -154,6 +162,14 @@ static __always_inline u16 futex_operation(const u64 *arguments, i32 nr, bool cu
 		return FUTEX_CALL | FUTEX_WAITV | (first.flags & FUTEX_PRIVATE) | (arguments[2] ? FUTEX_TIMED : 0);
 	}
 	return 0;
+}
+
+static __always_inline bool is_in_iowait(struct task_struct *task)
+{
+	const u32 *word = (void *)task + __CORE_RELO(task, in_iowait, BYTE_OFFSET);
+
+	/* As BPF_CORE_READ_BITFIELD, which chooses among all sizes at each run. */
+	return (u64)*word << __CORE_RELO(task, in_iowait, LSHIFT_U64) >> __CORE_RELO(task, in_iowait, RSHIFT_U64);
 }
 
 /* Where a thread goes to wait. */
@@ -259,10 +275,10 @@ static __always_inline bool is_here(struct thread *t, u32 slot, const struct pla
 	return is_there(s, p) && (s->arg0 == p->arg0 || (!p->operation && !waits_on_fd(p->nr)));
 }
 
-/* Finds or installs the site the thread goes to wait at. */
-static __always_inline void enter_site(struct thread *t, struct task_struct *task, bool current, bool sleeps,
-				       u32 state, u64 now)
+/* Finds or installs the site the thread goes to wait at. `state`: of its sleep; 0: it was preempted. */
+static __noinline void enter_site(struct thread *t, struct task_struct *task, bool current, u32 state, u64 now)
 {
+	bool sleeps = state;
 	struct place p = { .tid = task->pid, .nr = -1, .sleeps = sleeps };
 	struct pt_regs *regs;
 	u32 slot;
@@ -273,7 +289,7 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		p.flags |= state & TASK_WAKEKILL ? SITE_UNINTERRUPTIBLE | SITE_KILLABLE : SITE_UNINTERRUPTIBLE;
 	else if (state & TASK_STOPPED_OR_TRACED)
 		p.flags |= SITE_STOPPED;
-	if (sleeps && BPF_CORE_READ_BITFIELD(task, in_iowait))
+	if (sleeps && is_in_iowait(task))
 		p.flags |= SITE_IOWAIT;
 	if (task->flags & PF_KTHREAD) {
 		p.flags |= SITE_KTHREAD;
@@ -304,12 +320,59 @@ static __always_inline void enter_site(struct thread *t, struct task_struct *tas
 		p.hash ^= (p.arg0 << 8) ^ (u64)p.operation << 44;
 	p.hash *= HASH;
 	slot = first_slot(&p);
-	if (is_here(t, slot, &p) || is_here(t, other_slot(slot), &p))
-		return;
-	p.files = (u64)BPF_CORE_READ(task, files);
-	install_site(t, &p, now);
-	if (unlikely(t->marks & WAIT_FIRST))
-		set_quiet(task, 0);
+	if (!is_here(t, slot, &p) && !is_here(t, other_slot(slot), &p)) {
+		p.files = (u64)BPF_CORE_READ(task, files);
+		install_site(t, &p, now);
+		if (t->marks & WAIT_FIRST)
+			set_quiet(task, 0);
+	}
+	if (sleeps)
+		t->slept = t->current;
+}
+
+/* The bits of site.call that tell how it waits. */
+static __always_inline u64 call_bits(u64 call)
+{
+	return call << (64 - CALL_BITS);
+}
+
+/* Whether the thread is preempted at the first site for that, which is the current one then. */
+static __always_inline bool preempts_as_before(struct thread *t, const struct pt_regs *regs)
+{
+	i32 nr = call_of(regs);
+	struct site *s;
+
+	*(volatile u8 *)&t->current = ((u64)(u32)nr << 40 ^ (u64)SITE_PREEMPTED << 56) * HASH >> 56 & (SITE_SLOTS - 1);
+	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];
+	return call_bits(s->call ^ (u64)(u16)nr << 16 ^ (u64)SITE_PREEMPTED << 32) == 0;
+}
+
+/* Whether the thread goes to sleep as it did before, at the site that is the current one then. Not known of the two calls
+ * that say elsewhere what they wait for, nor of 32-bit code. */
+static __always_inline bool sleeps_as_before(struct thread *t, const struct pt_regs *regs)
+{
+	u64 call = regs->orig_ax << 16;
+	struct site *s;
+
+	t->current = t->slept;
+	s = &t->sites[t->slept & (SITE_SLOTS - 1)];
+	if (unlikely(s->nr == NR_FUTEX)) /* put behind the others */
+		call |= operation_of(regs->si, regs->r10);
+	return call_bits(s->call ^ call) == 0 && s->arg0 == regs->di && s->sp == regs->sp && s->ip == regs->ip &&
+	       likely(s->ip >> 32);
+}
+
+/* What enter_site() does for a thread that waits where it did before: most do, and it takes few looks. False: it has to
+ * be called. */
+static __always_inline bool enter_as_before(struct thread *t, struct task_struct *task, u32 state)
+{
+	if (unlikely(task->flags & PF_KTHREAD))
+		return false;
+	if (!state)
+		return preempts_as_before(t, registers_of(task));
+	if (unlikely(state & (TASK_UNINTERRUPTIBLE | TASK_STOPPED_OR_TRACED) || is_in_iowait(task)))
+		return false;
+	return sleeps_as_before(t, registers_of(task));
 }
 
 static __always_inline void leave_site(struct thread *t, u64 blocked, u64 runnable)

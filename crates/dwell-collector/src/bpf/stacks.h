@@ -12,7 +12,7 @@
 /* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
 static __always_inline bool has_storage(struct task_struct *task)
 {
-	return untrusted(task)->bpf_storage;
+	return task->bpf_storage;
 }
 
 /* What is kept of a thread; NULL: it is not recorded, or not yet. Who comes while a thread is adopted makes the
@@ -21,7 +21,7 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 {
 	struct thread *t = has_storage(task) ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
 
-	if (!t || !unlikely(t->wait + 2 <= 2)) /* neither 0 nor one of the two marks */
+	if (!t || likely(t->wait + 2 > 2)) /* neither 0 nor one of the two marks */
 		return t;
 	__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, ADOPTION_MET);
 	return NULL;
@@ -305,7 +305,7 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
  * is a third of them. */
 #define OFTEN_SAMPLED 512 /* one wait in so many */
 
-static __always_inline void take_early(void *ctx, struct thread *t, struct task_struct *task, u64 now)
+static __noinline void take_if_likely(void *ctx, struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 	u64 waited = site->blocked + site->runnable, reach;
@@ -314,8 +314,7 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 		return;
 	if (config.stacks_after) {
 		/* Of a site's first wait nothing can be foretold. */
-		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) || !site->count ||
-		    waited < site->count * (config.period_ns / OFTEN_SAMPLED) || site->runnable > waited / 4)
+		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) || !site->count || site->runnable > waited / 4)
 			return;
 		reach = 2 * waited;
 	} else {
@@ -325,6 +324,15 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 		return;
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
 	take_wait_stack(ctx, t, task, 0, SCRATCH_SWITCH);
+}
+
+static __always_inline void take_early(void *ctx, struct thread *t, struct task_struct *task, u64 now)
+{
+	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
+
+	if (!likely(config.stacks_after &&
+		    site->blocked + site->runnable < site->count * (config.period_ns / OFTEN_SAMPLED)))
+		take_if_likely(ctx, t, task, now);
 }
 
 /* The name of a waker that was noted in passing; none if it is gone. */

@@ -43,9 +43,9 @@ struct {
 /* The scheduler's clock, ns, as this processor has last read it for its queue; 0: it cannot be known. */
 static __always_inline u64 queue_clock(struct task_struct *current)
 {
-	if (!bpf_core_field_exists(current->se.cfs_rq) || !bpf_core_field_exists(current->se.cfs_rq->rq))
+	if (!(bpf_core_field_exists(current->se.cfs_rq) & bpf_core_field_exists(current->se.cfs_rq->rq)))
 		return 0;
-	return untrusted(current)->se.cfs_rq->rq->clock;
+	return current->se.cfs_rq->rq->clock;
 }
 
 /* A tick is counted when it is due, or later: so the least difference is the right one, until the machine has slept. */
@@ -57,20 +57,17 @@ static __always_inline void compare_ticks(struct clock_offset *offset, u64 now)
 		offset->ticks = since_ticks;
 }
 
-/* The instant of a switch: when the scheduler has begun with it. That is the instant from which the kernel counts
- * too, and reading a clock once more would be half of what accounting for a switch costs. We look at it some
- * hundred ns late, and later after a preemption or out of an idle processor: there it may be the clock of the
- * waking. So the least difference to CLOCK_BOOTTIME is the right one, and best seen where a thread goes to sleep. */
-static __always_inline u64 switch_time(u64 clock, bool sleeps)
+/* The same where it may be that the offset is to be compared anew. */
+static __noinline u64 compared_time(u64 clock, bool sleeps)
 {
 	u32 zero = 0;
 	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
 	u64 age, ns, more;
 
-	if (unlikely(!offset || !clock || (!offset->compared && !sleeps)))
+	if (!offset || !clock || (!offset->compared && !sleeps))
 		return window_now();
 	age = clock - offset->compared;
-	if (unlikely(age >= COMPARE_NS && (sleeps || age >= STALE_NS))) {
+	if (age >= COMPARE_NS && (sleeps || age >= STALE_NS)) {
 		ns = bpf_ktime_get_boot_ns();
 		compare_ticks(offset, ns);
 		ns -= clock;
@@ -81,6 +78,20 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
 		/* The next thread that goes to sleep sets a late look right. */
 		offset->compared = sleeps ? clock : clock - COMPARE_NS;
 	}
+	return in_window(clock + offset->ns);
+}
+
+/* The instant of a switch: when the scheduler has begun with it. That is the instant from which the kernel counts
+ * too, and reading a clock once more would be half of what accounting for a switch costs. We look at it some
+ * hundred ns late, and later after a preemption or out of an idle processor: there it may be the clock of the
+ * waking. So the least difference to CLOCK_BOOTTIME is the right one, and best seen where a thread goes to sleep. */
+static __always_inline u64 switch_time(u64 clock, bool sleeps)
+{
+	u32 zero = 0;
+	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+
+	if (unlikely(!offset || !clock || clock - offset->compared >= COMPARE_NS))
+		return compared_time(clock, sleeps);
 	return in_window(clock + offset->ns);
 }
 
@@ -135,7 +146,7 @@ static __always_inline u64 exec_until(struct task_struct *task, u64 now)
 	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
 	u64 clock, exec;
 
-	if (!offset || !offset->compared || !queue_clock(task))
+	if (!offset || !offset->compared || !queue_clock(untrusted(task)))
 		return 0;
 	for (int i = 0; i < COUNT_TRIES; i++) { /* until no tick came in between */
 		clock = *(volatile u64 *)&untrusted(task)->se.cfs_rq->rq->clock;
