@@ -8,6 +8,7 @@ use anyhow::{Context, Result, ensure};
 use dwell_recording::Recording;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A tool with its program, ready to attach.
 struct Ready {
@@ -65,6 +66,10 @@ struct Bench<'a> {
     scratch: &'a Path,
     progress: &'a mut dyn FnMut(&str),
 }
+
+/// How long after its start a tool surely records. Without one the workload rests as long: after a second of rest a
+/// server does some percent less in its first two than without, with cold caches on processors that slept.
+const SETTLE: Duration = Duration::from_secs(1);
 
 impl Bench<'_> {
     fn run(&mut self, tools: &[Ready], rounds: usize) -> Result<WorkloadReport> {
@@ -146,7 +151,7 @@ impl Bench<'_> {
         let scratch = self.scratch;
         let figures = self.workload.measure(scratch, &mut |pid| {
             let tool = attached.insert(ready.tool.attach(&ready.program, pid, scratch)?);
-            std::thread::sleep(ready.tool.settles_in());
+            std::thread::sleep(SETTLE);
             tool.check()
         });
         let cost = attached.map_or(Ok(None), |tool| tool.stop());

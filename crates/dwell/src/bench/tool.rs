@@ -103,16 +103,6 @@ impl Tool {
         find(names).with_context(|| format!("{} is not installed (package {package})", names[0]))
     }
 
-    /// How long after its start it surely records, at most.
-    pub fn settles_in(self) -> Duration {
-        match self {
-            Tool::Nothing | Tool::Floor | Tool::Gdb | Tool::EuStack => Duration::ZERO,
-            Tool::Dwell | Tool::PerfFp | Tool::PerfDwarf | Tool::Offcputime => {
-                Duration::from_millis(1000)
-            }
-        }
-    }
-
     /// Attaches it to a process.
     pub fn attach(self, program: &Path, pid: u32, scratch: &Path) -> Result<Attached> {
         let pid = pid.to_string();
