@@ -99,12 +99,12 @@ static __always_inline u64 runnable_part(struct thread *t, struct task_struct *t
 {
 	u64 stay = now - t->since, delay, part;
 
-	if (unlikely(!clock || !bpf_core_field_exists(task->sched_info))) {
-		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
-	} else {
+	if (likely(queue_tells(clock))) {
 		delay = run_delay_at(task, clock);
 		part = delay - t->delay_seen;
 		t->delay_seen = delay;
+	} else {
+		part = t->wake <= t->since ? stay : t->wake > now ? 0 : now - t->wake;
 	}
 	return t->state != STATE_BLOCKED || part > stay ? stay : part;
 }
@@ -145,7 +145,7 @@ static __always_inline void came_unseen(struct thread *t, struct task_struct *ta
 static __always_inline void left_unseen(struct thread *t, struct task_struct *task, u64 ran, u64 clock, u64 now)
 {
 	u64 left = ran < now - t->since ? t->since + ran : now;
-	bool slept = clock && queues_are_known() ?
+	bool slept = queue_tells(clock) ?
 			     run_delay_at(task, clock) - t->delay_seen + TAIL_MAX_NS < now - left :
 			     t->wake > left;
 
@@ -169,12 +169,13 @@ static __always_inline u64 others_had(struct task_struct *prev, u64 rest)
 	return look < rest ? rest - look : 0;
 }
 
+/* Counts what others had of a stay that is about to be added. */
 static __noinline u64 count_stolen(struct thread *t, struct task_struct *prev, u64 rest)
 {
 	u64 stolen = others_had(prev, rest);
 
 	t->stolen += stolen;
-	t->running -= stolen; /* the stay will be added */
+	t->running -= stolen;
 	return stolen;
 }
 
@@ -277,12 +278,6 @@ __noinline int has_room(u64 duration, u64 now)
 	return true;
 }
 
-/* Whether a wait is kept for its length. */
-static __always_inline bool is_kept(u64 duration, u64 now)
-{
-	return unlikely(duration >= config.slice_min_ns) && has_room(duration, now);
-}
-
 /* What is seldom to be done before a thread's stay off the processor is counted. Returns when it ends. */
 static __noinline u64 before_in(struct thread *t, struct task_struct *next, u64 clock, u64 now)
 {
@@ -295,7 +290,7 @@ static __noinline u64 before_in(struct thread *t, struct task_struct *next, u64 
 	return now;
 }
 
-/* Tells of a wait that was from `since` to `now`, if it is one that is sampled, or long. */
+/* Tells of a wait that was from `since` to `now` and is one that is sampled, or long, of which there may be too many. */
 static __always_inline void tell_wait(struct thread *t, struct task_struct *next, u64 since, u64 wake, u64 now)
 {
 	u32 flags = now >= t->next_cut ? WAIT_SAMPLED : 0, told;
@@ -304,7 +299,7 @@ static __always_inline void tell_wait(struct thread *t, struct task_struct *next
 		flags |= WAIT_FIRST;
 		set_quiet(next, t->next_cut);
 	}
-	if (!flags && !is_kept(now - since, now))
+	if (!flags && !has_room(now - since, now))
 		return;
 	if (flags && t->sites[t->current & (SITE_SLOTS - 1)].operation && is_signalled(next))
 		flags |= WAIT_SIGNALLED;

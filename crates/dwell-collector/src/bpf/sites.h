@@ -184,6 +184,12 @@ struct place {
 	u8 sleeps;
 };
 
+/* Whether that is how a site waits. `nr`: 16 bits, or more of what is no number of a call. */
+static __always_inline bool waits_by(const struct site *s, u16 operation, u64 nr, u8 flags)
+{
+	return (s->call ^ (operation | nr << 16 | (u64)flags << 32)) << (64 - CALL_BITS) == 0;
+}
+
 /* Same code, same call: only what it waits on may be another file. */
 static __always_inline bool is_there(const struct site *s, const struct place *p)
 {
@@ -191,10 +197,16 @@ static __always_inline bool is_there(const struct site *s, const struct place *p
 	       s->operation == p->operation;
 }
 
-/* Each place can have one of two slots. */
-static __always_inline u32 first_slot(const struct place *p)
+/* Of a place, but for what it waits on; to be multiplied by HASH. */
+static __always_inline u64 bits_of_place(u64 ip, u64 sp, i32 nr, u8 flags)
 {
-	return (p->hash >> 56) & (SITE_SLOTS - 1);
+	return ip ^ sp << 20 ^ (u64)(u32)nr << 40 ^ (u64)flags << 56;
+}
+
+/* Each place can have one of two slots. */
+static __always_inline u32 first_slot(u64 hash)
+{
+	return (hash >> 56) & (SITE_SLOTS - 1);
 }
 
 static __always_inline u32 other_slot(u32 slot)
@@ -205,7 +217,7 @@ static __always_inline u32 other_slot(u32 slot)
 /* The slot to give to a place: its own, a free one, one that was not used of late, else the less used one. */
 static __always_inline u32 choose_slot(struct thread *t, const struct place *p)
 {
-	u32 one = first_slot(p), two = other_slot(one);
+	u32 one = first_slot(p->hash), two = other_slot(one);
 	struct site *a = &t->sites[one], *b = &t->sites[two];
 
 	if (is_there(a, p) || !a->install)
@@ -315,11 +327,11 @@ static __noinline void enter_site(struct thread *t, struct task_struct *task, bo
 				p.operation = futex_operation(arguments, p.nr, current, &p.arg0);
 		}
 	}
-	p.hash = p.ip ^ (p.sp << 20) ^ (u64)(u32)p.nr << 40 ^ (u64)p.flags << 56;
+	p.hash = bits_of_place(p.ip, p.sp, p.nr, p.flags);
 	if (p.operation)
 		p.hash ^= (p.arg0 << 8) ^ (u64)p.operation << 44;
 	p.hash *= HASH;
-	slot = first_slot(&p);
+	slot = first_slot(p.hash);
 	if (!is_here(t, slot, &p) && !is_here(t, other_slot(slot), &p)) {
 		p.files = (u64)BPF_CORE_READ(task, files);
 		install_site(t, &p, now);
@@ -330,35 +342,29 @@ static __noinline void enter_site(struct thread *t, struct task_struct *task, bo
 		t->slept = t->current;
 }
 
-/* The bits of site.call that tell how it waits. */
-static __always_inline u64 call_bits(u64 call)
-{
-	return call << (64 - CALL_BITS);
-}
-
 /* Whether the thread is preempted at the first site for that, which is the current one then. */
 static __always_inline bool preempts_as_before(struct thread *t, const struct pt_regs *regs)
 {
 	i32 nr = call_of(regs);
 	struct site *s;
 
-	*(volatile u8 *)&t->current = ((u64)(u32)nr << 40 ^ (u64)SITE_PREEMPTED << 56) * HASH >> 56 & (SITE_SLOTS - 1);
+	*(volatile u8 *)&t->current = first_slot(bits_of_place(0, 0, nr, SITE_PREEMPTED) * HASH);
 	s = &t->sites[*(volatile u8 *)&t->current & (SITE_SLOTS - 1)];
-	return call_bits(s->call ^ (u64)(u16)nr << 16 ^ (u64)SITE_PREEMPTED << 32) == 0;
+	return waits_by(s, 0, (u16)nr, SITE_PREEMPTED);
 }
 
 /* Whether the thread goes to sleep as it did before, at the site that is the current one then. Not known of the two calls
  * that say elsewhere what they wait for, nor of 32-bit code. */
 static __always_inline bool sleeps_as_before(struct thread *t, const struct pt_regs *regs)
 {
-	u64 call = regs->orig_ax << 16;
+	u16 operation = 0;
 	struct site *s;
 
 	t->current = t->slept;
 	s = &t->sites[t->slept & (SITE_SLOTS - 1)];
 	if (unlikely(s->nr == NR_FUTEX)) /* put behind the others */
-		call |= operation_of(regs->si, regs->r10);
-	return call_bits(s->call ^ call) == 0 && s->arg0 == regs->di && s->sp == regs->sp && s->ip == regs->ip &&
+		operation = operation_of(regs->si, regs->r10);
+	return waits_by(s, operation, regs->orig_ax, 0) && s->arg0 == regs->di && s->sp == regs->sp && s->ip == regs->ip &&
 	       likely(s->ip >> 32);
 }
 

@@ -110,6 +110,14 @@ static __always_inline bool queues_are_known(void)
 	return bpf_core_field_exists(task->sched_info) && bpf_core_field_exists(task->se.cfs_rq->rq);
 }
 
+/* The same with one look, where the queue's clock was asked for. */
+static __always_inline bool queue_tells(u64 clock)
+{
+	struct task_struct *task = NULL;
+
+	return clock && bpf_core_field_exists(task->sched_info);
+}
+
 /* Time the kernel has seen a thread wait on run queues, up to its last switch or move, ns. */
 static __always_inline u64 run_delay(struct task_struct *task)
 {
