@@ -1,7 +1,10 @@
 //! A thread that sleeps a little, looks whether there is something to do, and sleeps again.
+//!
+//! Others end a sleep early by a signal, and be it one that is ignored: the call goes on by itself then, and nobody looks.
 use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
+use dwell_analysis::wakers::{Waker, waker_of};
 use dwell_analysis::{Reason, State};
 use rustc_hash::FxHashMap;
 
@@ -17,6 +20,8 @@ const BUSY_SHARE: f64 = 0.2;
 const LIFE_SHARE: f64 = 0.5;
 /// Sleeps that are too few to be a habit.
 const LEAST_SLEEPS: u64 = 50;
+/// Of the time asleep, ended by others: more is one long sleep in pieces.
+const INTERRUPTED_SHARE: f64 = 0.5;
 
 pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
     let mut sums: FxHashMap<(u32, PathId), (u64, u64)> = FxHashMap::default();
@@ -27,13 +32,38 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
         *ns = ns.saturating_add(entry.weight_ns);
         *sleeps = sleeps.saturating_add(entry.waits);
     }
+    let interrupted = interrupted(recorded);
+    let polls = |thread: u32, ns: u64| {
+        let ended_by_others = interrupted.get(&thread).copied().unwrap_or_default();
+        (ended_by_others as f64) < INTERRUPTED_SHARE * ns as f64
+    };
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_unstable();
     sums.into_iter()
+        .filter(|&((thread, _), (ns, _))| polls(thread, ns))
         .filter_map(|((thread, path), (ns, sleeps))| {
             judge(recorded, thread as usize, path, ns, sleeps)
         })
         .collect()
+}
+
+/// By thread: its time in sleeps that other threads ended, ns.
+fn interrupted(recorded: &Recorded<'_, '_>) -> FxHashMap<u32, u64> {
+    let analysis = recorded.analysis;
+    let mut sums: FxHashMap<u32, u64> = FxHashMap::default();
+    for wait in &analysis.waits.waits {
+        let slice = &analysis.tables.slices[wait.slice as usize];
+        if analysis.reasons[wait.site as usize] == Reason::Sleep
+            && matches!(
+                waker_of(analysis, slice),
+                Waker::Thread(_) | Waker::Foreign(_)
+            )
+        {
+            let ns = sums.entry(wait.thread).or_default();
+            *ns = ns.saturating_add(wait.charged_ns);
+        }
+    }
+    sums
 }
 
 fn judge(
@@ -88,22 +118,30 @@ mod tests {
     use super::*;
     use dwell_analysis::Analysis;
     use dwell_analysis::testing::drawn;
+    use dwell_recording::rows::SliceRow;
 
-    fn found(sleeps: u32, ran_ms: u32) -> Vec<Finding> {
-        let tables = drawn(&format!(
+    fn found(sleeps: u32, ran_ms: u32, waker: &str) -> Vec<Finding> {
+        let mut tables = drawn(&format!(
             "state | sleep clock_nanosleep | running
              time  | 900    | {ran_ms}
              waits | {sleeps} |
              stack | main   | main
                    | usleep | look"
         ));
+        tables.slices.push(SliceRow {
+            start_ns: tables.meta.start_ns,
+            blocked_ns: 1_000_000,
+            waker_name: waker.to_owned(),
+            waker_tid: (!waker.starts_with('[')).then_some(77),
+            ..SliceRow::default()
+        });
         let analysis = Analysis::of(&tables);
         find(&Recorded::of(&analysis))
     }
 
     #[test]
     fn short_sleeps_are_polling() {
-        let found = found(900, 100);
+        let found = found(900, 100, "[timer]");
         let [finding] = found.as_slice() else {
             panic!("{found:?}")
         };
@@ -113,7 +151,11 @@ mod tests {
 
     #[test]
     fn long_sleeps_and_paced_work_are_not() {
-        assert_eq!(found(10, 100), []);
-        assert_eq!(found(900, 600), []);
+        assert_eq!(found(10, 100, "[timer]"), []);
+        assert_eq!(found(900, 600, "[timer]"), []);
+    }
+    #[test]
+    fn a_sleep_that_others_interrupt_is_not() {
+        assert_eq!(found(900, 100, "child"), []);
     }
 }
