@@ -159,6 +159,15 @@ else
     left_out+=("the end-to-end tests: they need root; run sudo make test")
 fi
 
+# These wait for most of their time, as a page that is looked at does: they run beside all that follows.
+deliveries=
+if [ "$(id -u)" = 0 ]; then
+    "$target/venv/bin/python" tests/delivery/test_delivery.py --dwell "$target/debug/dwell" --programs "$DWELL_TEST_PROGRAMS" \
+        --servers "$target/servers" >"$target/deliveries.log" 2>&1 </dev/null &
+    deliveries=$!
+    trap wait EXIT # Else its servers would be left behind.
+fi
+
 step "the recording read by DuckDB and pyarrow"
 "$target/venv/bin/python" tests/recording/test_queries.py
 
@@ -188,8 +197,9 @@ step "exports read by other tools"
 "$target/venv/bin/python" tests/other-tools/test_exports.py --dwell "$target/debug/dwell" --modules "$target/node/node_modules"
 
 step "recordings delivered to servers, and by the agent"
-if [ "$(id -u)" = 0 ]; then
-    "$target/venv/bin/python" tests/delivery/test_delivery.py --dwell "$target/debug/dwell" --programs "$DWELL_TEST_PROGRAMS" --servers "$target/servers"
+if [ -n "$deliveries" ]; then
+    wait "$deliveries" || { cat "$target/deliveries.log"; exit 1; }
+    cat "$target/deliveries.log"
 else
     left_out+=("deliveries and the agent: making recordings needs root")
 fi
