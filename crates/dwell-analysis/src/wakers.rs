@@ -38,6 +38,11 @@ pub fn is_timer(slice: &SliceRow) -> bool {
     slice.waker_tid.is_none() && slice.waker_name == "[timer]"
 }
 
+/// Whether another thread ended this stay.
+pub fn is_thread(slice: &SliceRow) -> bool {
+    slice.waker_tid.is_some()
+}
+
 /// Waits of like threads for one reason ended by one waker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {

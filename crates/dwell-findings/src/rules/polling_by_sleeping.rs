@@ -4,9 +4,9 @@
 use crate::finding::{Confidence, Effect, Finding, Number, Saves, Severity, page};
 use crate::recorded::Recorded;
 use dwell_analysis::names::PathId;
-use dwell_analysis::wakers::{Waker, waker_of};
+use dwell_analysis::wakers::is_thread;
 use dwell_analysis::{Reason, State};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(super) const NAME: &str = "polling-by-sleeping";
 
@@ -20,7 +20,7 @@ const BUSY_SHARE: f64 = 0.2;
 const LIFE_SHARE: f64 = 0.5;
 /// Sleeps that are too few to be a habit.
 const LEAST_SLEEPS: u64 = 50;
-/// Of the time asleep, ended by others: more is one long sleep in pieces.
+/// Of a thread's time asleep, ended by others: more is one long sleep in pieces.
 const INTERRUPTED_SHARE: f64 = 0.5;
 
 pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
@@ -33,37 +33,33 @@ pub(super) fn find(recorded: &Recorded<'_, '_>) -> Vec<Finding> {
         *sleeps = sleeps.saturating_add(entry.waits);
     }
     let interrupted = interrupted(recorded);
-    let polls = |thread: u32, ns: u64| {
-        let ended_by_others = interrupted.get(&thread).copied().unwrap_or_default();
-        (ended_by_others as f64) < INTERRUPTED_SHARE * ns as f64
-    };
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_unstable();
     sums.into_iter()
-        .filter(|&((thread, _), (ns, _))| polls(thread, ns))
+        .filter(|((thread, _), _)| !interrupted.contains(thread))
         .filter_map(|((thread, path), (ns, sleeps))| {
             judge(recorded, thread as usize, path, ns, sleeps)
         })
         .collect()
 }
 
-/// By thread: its time in sleeps that other threads ended, ns.
-fn interrupted(recorded: &Recorded<'_, '_>) -> FxHashMap<u32, u64> {
+/// Threads whose sleeps are mostly ended by others.
+fn interrupted(recorded: &Recorded<'_, '_>) -> FxHashSet<u32> {
     let analysis = recorded.analysis;
-    let mut sums: FxHashMap<u32, u64> = FxHashMap::default();
-    for wait in &analysis.waits.waits {
-        let slice = &analysis.tables.slices[wait.slice as usize];
-        if analysis.reasons[wait.site as usize] == Reason::Sleep
-            && matches!(
-                waker_of(analysis, slice),
-                Waker::Thread(_) | Waker::Foreign(_)
-            )
-        {
-            let ns = sums.entry(wait.thread).or_default();
-            *ns = ns.saturating_add(wait.charged_ns);
+    let mut sums: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+    let waits = analysis.waits.waits.iter();
+    for wait in waits.filter(|w| analysis.reasons[w.site as usize] == Reason::Sleep) {
+        let (ns, by_others) = sums.entry(wait.thread).or_default();
+        *ns = ns.saturating_add(wait.charged_ns);
+        if is_thread(&analysis.tables.slices[wait.slice as usize]) {
+            *by_others = by_others.saturating_add(wait.charged_ns);
         }
     }
-    sums
+    let mostly = |&(_, (ns, by_others)): &(u32, (u64, u64))| {
+        by_others as f64 > INTERRUPTED_SHARE * ns as f64
+    };
+    let threads = sums.into_iter().filter(mostly);
+    threads.map(|(thread, _)| thread).collect()
 }
 
 fn judge(
@@ -154,6 +150,7 @@ mod tests {
         assert_eq!(found(10, 100, "[timer]"), []);
         assert_eq!(found(900, 600, "[timer]"), []);
     }
+
     #[test]
     fn a_sleep_that_others_interrupt_is_not() {
         assert_eq!(found(900, 100, "child"), []);
