@@ -159,7 +159,7 @@ else
     left_out+=("the end-to-end tests: they need root; run sudo make test")
 fi
 
-# These wait for most of their time, as a page that is looked at does: they run beside all that follows.
+# These wait for most of their time: they run beside all that follows.
 deliveries=
 if [ "$(id -u)" = 0 ]; then
     "$target/venv/bin/python" tests/delivery/test_delivery.py --dwell "$target/debug/dwell" --programs "$DWELL_TEST_PROGRAMS" \
