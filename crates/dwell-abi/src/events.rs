@@ -403,12 +403,8 @@ c_struct! {
     pub struct Config {
         /// Mean distance between two cuts of a thread's time, ns.
         pub period_ns: u64,
-        /// Waits at least this long are kept one by one, ns.
-        pub slice_min_ns: u64,
         /// How many of them a processor keeps in a tenth of a second; then only longer ones.
         pub slices_most: u64,
-        /// Time between two ticks of the kernel's, ns.
-        pub tick_ns: u64,
         /// Unread bytes in the ring that wake the recorder at once.
         pub ring_wakeup_bytes: u64,
         /// A tick is taken when a random u32 is not above this.
@@ -419,6 +415,27 @@ c_struct! {
         pub stacks_after: u8,
         /// Zero.
         pub pad: [u8; 2],
+    }
+}
+
+c_struct! {
+    /// What every switch and waking reads, in one cache line: a program that ran in between has all others.
+    pub struct Window {
+        /// What is accounted, ns of CLOCK_BOOTTIME; closed until user space opens it. It may open in the future: threads
+        /// are adopted before, one after the other, and all of them begin with the window.
+        pub start: u64,
+        /// Its end.
+        pub end: u64,
+        /// Waits at least this long are kept one by one, ns.
+        pub slice_min_ns: u64,
+        /// Time between two ticks of the kernel's, ns.
+        pub tick_ns: u64,
+        /// How many times a site's mean wait has to reach the next cut for a stack to be taken before the wait.
+        pub reach: u64,
+        /// How far above the begin of a thread's kernel stack the registers of its user code are, bytes; 0: not known yet.
+        pub registers_at: u64,
+        /// Zero: the key of what there is one of. Read from here it takes no stack.
+        pub only_key: u64,
     }
 }
 
@@ -729,6 +746,7 @@ pub fn emit_c(out: &mut alloc::string::String) {
     emit_table_consts(out);
     emit_sweep_consts(out);
     Config::emit_c(out);
+    Window::emit_c(out);
     StackRecord::emit_c(out);
     WaitRecord::emit_c(out);
     SiteRecord::emit_c(out);

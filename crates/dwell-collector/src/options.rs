@@ -1,7 +1,7 @@
 //! What to record and how, and what follows from that.
 use crate::machine::{self, AfterWaits};
 use crate::programs::Clock;
-use dwell_abi::events::Config;
+use dwell_abi::events::{Config, Window};
 use dwell_recording::FORMAT_VERSION;
 use dwell_recording::meta::{Machine, Meta};
 use std::ffi::OsString;
@@ -70,14 +70,25 @@ pub(crate) fn config(options: &Options, after_waits: AfterWaits) -> Config {
     let keep = machine::tick_ns() as f64 / options.period_ns as f64;
     Config {
         period_ns: options.period_ns,
-        slice_min_ns: options.slice_min_ns,
         slices_most: (SLICES_MOST_PER_S / 10 / machine::online_cpus().len() as u64).max(10),
-        tick_ns: machine::tick_ns(),
         ring_wakeup_bytes: u64::from(options.ring_bytes) / 4,
         tick_keep: (keep.min(1.0) * f64::from(u32::MAX)) as u32,
         follow_all: u8::from(matches!(options.target, Target::All)),
         stacks_after: u8::from(after_waits.any()),
         pad: [0; 2],
+    }
+}
+
+/// What they read at every switch, before the window is open.
+pub(crate) fn window(options: &Options, after_waits: AfterWaits) -> Window {
+    Window {
+        start: 0,
+        end: 0,
+        slice_min_ns: options.slice_min_ns,
+        tick_ns: machine::tick_ns(),
+        reach: if after_waits.any() { 2 } else { 16 },
+        registers_at: 0,
+        only_key: 0,
     }
 }
 

@@ -4,7 +4,8 @@ use crate::halves::{Halves, OpenHalves};
 use crate::kernel_marks::KernelMarks;
 use crate::own_clock::OwnClock;
 use crate::unwind_maps::{FirstChunk, UnwindMaps};
-use dwell_abi::events::{self, Config};
+use dwell_abi::CEmit;
+use dwell_abi::events::{self, Config, Window};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject, PrintLevel};
 use std::ffi::OsStr;
 use std::io::Read;
@@ -84,7 +85,8 @@ impl Programs {
     /// Loads the programs and adopts nothing yet. Nothing runs before [`Programs::attach`].
     /// Those of [`crate::kernel_locks`] and [`crate::memory`] are left out unless wanted.
     pub fn load(
-        config: Config,
+        config: &Config,
+        window: &Window,
         clock: Clock,
         ring_bytes: u32,
         wanted: Wanted,
@@ -98,7 +100,7 @@ impl Programs {
         let mut halves = OpenHalves::open(&object.0)?;
         let open = &mut halves.first;
         let chunk = UnwindMaps::prepare(open)?;
-        prepare(open, &config, clock, ring_bytes)?;
+        prepare(open, config, window, clock, ring_bytes)?;
         if !wanted.kernel_locks {
             leave_out(open, &crate::kernel_locks::PROGRAMS);
         }
@@ -150,7 +152,14 @@ impl Programs {
     /// Says what is accounted, ns of CLOCK_BOOTTIME: threads that live at `start_ns` begin then, also
     /// those adopted before; nothing changes from `end_ns` on, so that a sweep reports them as of then.
     pub fn set_window(&self, start_ns: u64, end_ns: u64) -> Result<(), CollectError> {
-        self.set_words("data.window", &[start_ns, end_ns])
+        let map = self.map("data.window")?;
+        let key = 0u32.to_ne_bytes();
+        let now = map.lookup(&key, MapFlags::ANY).map_err(CollectError::map)?;
+        let mut bytes = now.ok_or_else(|| CollectError::Internal("no window".to_owned()))?;
+        bytes[..8].copy_from_slice(&start_ns.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&end_ns.to_ne_bytes());
+        map.update(&key, &bytes, MapFlags::ANY)
+            .map_err(CollectError::map)
     }
 
     /// Tells the programs where functions of the kernel are.
@@ -348,13 +357,17 @@ pub fn count_run_time() -> Result<OwnedFd, CollectError> {
 fn prepare(
     open: &mut OpenObject,
     config: &Config,
+    window: &Window,
     clock: Clock,
     ring_bytes: u32,
 ) -> Result<(), CollectError> {
     for mut map in open.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         if name.ends_with("rodata.config") {
-            map.set_initial_value(config_bytes(config))
+            map.set_initial_value(bytes_of(config))
+                .map_err(CollectError::load)?;
+        } else if name.ends_with("data.window") {
+            map.set_initial_value(bytes_of(window))
                 .map_err(CollectError::load)?;
         } else if name == "ring" {
             map.set_max_entries(ring_bytes)
@@ -388,9 +401,10 @@ fn leave_out(open: &mut OpenObject, names: &[&str]) {
     }
 }
 
-fn config_bytes(config: &Config) -> &[u8] {
-    // SAFETY: Config is repr(C), made of integers only and has no padding (its size is asserted in C).
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size_of::<Config>()) }
+/// What C sees of a structure without padding.
+fn bytes_of<T: CEmit>(value: &T) -> &[u8] {
+    // SAFETY: what C is told of is repr(C) and made of integers only; neither of the two that come here has padding.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
 /// A program of an object.

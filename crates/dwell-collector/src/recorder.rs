@@ -5,7 +5,7 @@ use crate::kernel_marks::KernelMarks;
 use crate::launch::Launched;
 use crate::machine::{self, AfterWaits};
 use crate::memory::{LOOK_EVERY, Memory};
-use crate::options::{Options, Target, config, first_meta, running_weight_ns};
+use crate::options::{Options, Target, config, first_meta, running_weight_ns, window};
 use crate::perf::MapEvents;
 use crate::poll::poll;
 use crate::priorities::Priorities;
@@ -87,7 +87,8 @@ pub struct Recorder {
 /// Loads the programs that these options ask for.
 pub(crate) fn load(options: &Options, after_waits: AfterWaits) -> Result<Programs, CollectError> {
     Programs::load(
-        config(options, after_waits),
+        &config(options, after_waits),
+        &window(options, after_waits),
         options.clock,
         options.ring_bytes,
         Wanted {

@@ -272,7 +272,7 @@ __noinline int has_room(u64 duration, u64 now)
 		return false;
 	}
 	if (++k->n >= config.slices_most) {
-		k->min = 2 * (k->min > config.slice_min_ns ? k->min : config.slice_min_ns);
+		k->min = 2 * (k->min > window.slice_min_ns ? k->min : window.slice_min_ns);
 		k->n = 0;
 	}
 	return true;
@@ -326,7 +326,7 @@ static __always_inline void switch_in(struct thread *t, struct task_struct *next
 		now = before_in(t, next, clock, now);
 	since = t->since;
 	wake = end_stay(t, next, clock, now);
-	if (unlikely(now >= t->next_cut || now - since >= config.slice_min_ns || t->marks & WAIT_FIRST))
+	if (unlikely(now >= t->next_cut || now - since >= window.slice_min_ns || t->marks & WAIT_FIRST))
 		after_in(t, next, since, wake, now);
 	t->marks = 0;
 	t->wake = 0; /* that waking has ended its sleep, and no other */
@@ -342,7 +342,8 @@ static __noinline void report_end(struct thread *t, struct task_struct *task, u6
 }
 
 /* The arguments of sched_switch. They are read anew after each call: what would be kept across it needs a stack, and with
- * more of it than 64 bytes the program runs on one of its own, which is in no cache. */
+ * 64 bytes of it, or what is rounded up to that (from 49 on), the program runs on one of its own (since Linux 6.13,
+ * BPF_PRIV_STACK_MIN_SIZE), which is in no cache. The same holds for on_waking. */
 static __always_inline struct task_struct *leaving(u64 *ctx)
 {
 	return (void *)ctx[1];
@@ -411,31 +412,37 @@ int BPF_PROG(on_switched)
 	return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(on_waking, struct task_struct *p)
+/* A waking that ends a wait that is sampled, or of a thread without a slot. */
+static __noinline void look_at_waking(void *ctx, struct task_struct *p)
 {
-	struct wake_slot *slot;
-	struct thread *t;
-	struct waking w;
-	u64 now;
+	struct waking w = who_wakes(ctx);
+	struct thread *t = thread_of(p);
+	u64 now = window_now();
 
-	if (!has_storage(p))
-		return 0;
-	w = who_wakes(ctx);
-	slot = wake_slot_of(p);
-	if (slot && likely(is_quiet(slot))) {
-		note_in_slot(slot, &w);
-		return 0;
-	}
-	t = thread_of(p);
-	now = window_now();
 	if (!t || window_over(now))
-		return 0;
+		return;
 	if (deserves_a_look(t, now))
 		note_waker(ctx, t, &w, p, now);
 	else
 		note_in_passing(t, &w);
 	t->wake = now;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(on_waking, struct task_struct *p)
+{
+	struct wake_slot *slot;
+	struct waking w;
+
+	if (!has_storage(p))
+		return 0;
+	slot = wake_slot_of(p);
+	if (!slot || !likely(is_quiet(slot))) {
+		look_at_waking(ctx, p);
+		return 0;
+	}
+	w = who_wakes(ctx);
+	note_in_slot(slot, &w);
 	return 0;
 }
 

@@ -3,13 +3,10 @@
 #pragma once
 #include "casts.h"
 
-/* How far above the begin of a thread's kernel stack they lie; 0: not known yet. */
-u64 registers_at SEC(".data.registers");
-
 /* As the kernel's own function says. A call costs more here than all that is done with the answer: it is made once. */
 static __always_inline void find_registers(struct task_struct *task)
 {
-	volatile u64 *at = &registers_at;
+	volatile u64 *at = &window.registers_at;
 
 	if (*at)
 		return;
@@ -19,7 +16,7 @@ static __always_inline void find_registers(struct task_struct *task)
 
 static __always_inline struct pt_regs *registers_of(struct task_struct *task)
 {
-	u64 at = registers_at;
+	u64 at = window.registers_at;
 
 	if (!bpf_ksym_exists(bpf_rdonly_cast) || unlikely(!at))
 		return (struct pt_regs *)bpf_task_pt_regs(task);

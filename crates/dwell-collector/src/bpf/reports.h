@@ -37,8 +37,7 @@ static __always_inline u64 stolen_until(struct ThreadRecord *r, struct thread *t
 static __always_inline u64 runnable_until(struct ThreadRecord *r, struct thread *t, struct task_struct *task)
 {
 	u64 stay = r->time - r->since, woken = *(volatile u64 *)&t->wake;
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	struct clock_offset *offset = offset_here();
 	i64 part;
 
 	if (r->state != STATE_BLOCKED)

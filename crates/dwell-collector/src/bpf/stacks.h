@@ -308,20 +308,19 @@ static __always_inline bool owe_stack(struct thread *t, struct task_struct *task
 static __noinline void take_if_likely(void *ctx, struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
-	u64 waited = site->blocked + site->runnable, reach;
+	u64 waited = site->blocked + site->runnable;
 
 	if (task->flags & PF_KTHREAD)
 		return;
 	if (config.stacks_after) {
 		/* Of a site's first wait nothing can be foretold. */
-		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) || !site->count || site->runnable > waited / 4)
+		if ((site->flags & SITE_PREEMPTED) || (t->marks & WAIT_FIRST) || !site->count ||
+		    site->runnable > waited / 4 || waited < site->count * (config.period_ns / OFTEN_SAMPLED))
 			return;
-		reach = 2 * waited;
-	} else {
-		reach = (site->flags & SITE_PREEMPTED ? 16 : 4) * waited;
-	}
-	if (!unlikely((t->marks & WAIT_FIRST) || (t->next_cut - now) * site->count <= reach))
+	} else if (!(site->flags & SITE_PREEMPTED) && !(t->marks & WAIT_FIRST) &&
+		   (t->next_cut - now) * site->count > 4 * waited) {
 		return;
+	}
 	t->marks |= MARK_STACK_TAKEN | MARK_KERNEL_TAKEN;
 	take_wait_stack(ctx, t, task, 0, SCRATCH_SWITCH);
 }
@@ -330,8 +329,8 @@ static __always_inline void take_early(void *ctx, struct thread *t, struct task_
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
 
-	if (!likely(config.stacks_after &&
-		    site->blocked + site->runnable < site->count * (config.period_ns / OFTEN_SAMPLED)))
+	if (unlikely((t->marks & WAIT_FIRST) ||
+		     (t->next_cut - now) * site->count <= window.reach * (site->blocked + site->runnable)))
 		take_if_likely(ctx, t, task, now);
 }
 
@@ -398,7 +397,7 @@ static __always_inline enum noted where_noted(struct thread *t, u64 since, u64 w
 	if (unlikely(t->wake + WAKING_LEAD_NS > since))
 		return NOTED_WITH_THREAD;
 	/* Between its waking and its run queue it may have passed its cut: that processor may have been the host's. */
-	if (queues_are_known() && wake < t->next_cut + config.tick_ns)
+	if (queues_are_known() && wake < t->next_cut + window.tick_ns)
 		return NOTED_IN_SLOT;
 	if (!(t->marks & WAIT_CUT_AT_START))
 		count(COUNTER_WAKING_NOT_SEEN, 1);
@@ -626,11 +625,10 @@ static __always_inline struct waking who_wakes(void *ctx)
 static __always_inline bool is_quiet(const struct wake_slot *slot)
 {
 	u64 until = slot->quiet_until;
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	struct clock_offset *offset = offset_here();
 
 	/* For half of all waits the last tick tells, which costs less than to read the clock. */
-	if (offset && offset->compared && last_tick(offset) + config.tick_ns < until)
+	if (offset && offset->compared && last_tick(offset) + window.tick_ns < until)
 		return true;
 	return bpf_ktime_get_boot_ns() < until;
 }
@@ -640,7 +638,7 @@ static __always_inline bool is_quiet(const struct wake_slot *slot)
 static __always_inline bool deserves_a_look(const struct thread *t, u64 now)
 {
 	/* By the two clocks that are read a sleep may begin some ns after its end. */
-	return t->state == STATE_BLOCKED && ((i64)(now - t->since) >= (i64)config.slice_min_ns || now >= t->next_cut ||
+	return t->state == STATE_BLOCKED && ((i64)(now - t->since) >= (i64)window.slice_min_ns || now >= t->next_cut ||
 					     (t->marks & WAIT_FIRST));
 }
 

@@ -3,11 +3,7 @@
 #pragma once
 #include "casts.h"
 
-/* What is accounted, ns of CLOCK_BOOTTIME; closed until user space opens it. It may open in the future:
- * threads are adopted before, one after the other, and all of them begin with the window. */
-struct {
-	u64 start, end;
-} window SEC(".data.window");
+struct Window window SEC(".data.window");
 
 /* An instant, or the edge of the window that is nearer to it. */
 static __always_inline u64 in_window(u64 time)
@@ -35,6 +31,11 @@ struct {
 	__type(value, struct clock_offset);
 } clock_offsets SEC(".maps");
 
+static __always_inline struct clock_offset *offset_here(void)
+{
+	return bpf_map_lookup_elem(&clock_offsets, &window.only_key);
+}
+
 #define COMPARE_NS 1000000 /* how long an offset is trusted */
 #define STALE_NS (10 * COMPARE_NS) /* and how long, when only late looks are to be had */
 #define DRIFT_SHIFT 11 /* the clocks drift apart by 500 ppm at most (NTP) */
@@ -51,17 +52,16 @@ static __always_inline u64 queue_clock(struct task_struct *current)
 /* A tick is counted when it is due, or later: so the least difference is the right one, until the machine has slept. */
 static __always_inline void compare_ticks(struct clock_offset *offset, u64 now)
 {
-	u64 since_ticks = now - bpf_jiffies64() * config.tick_ns;
+	u64 since_ticks = now - bpf_jiffies64() * window.tick_ns;
 
-	if (since_ticks < offset->ticks || since_ticks - offset->ticks > 2 * config.tick_ns)
+	if (since_ticks < offset->ticks || since_ticks - offset->ticks > 2 * window.tick_ns)
 		offset->ticks = since_ticks;
 }
 
 /* The same where it may be that the offset is to be compared anew. */
 static __noinline u64 compared_time(u64 clock, bool sleeps)
 {
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	struct clock_offset *offset = offset_here();
 	u64 age, ns, more;
 
 	if (!offset || !clock || (!offset->compared && !sleeps))
@@ -87,8 +87,7 @@ static __noinline u64 compared_time(u64 clock, bool sleeps)
  * waking. So the least difference to CLOCK_BOOTTIME is the right one, and best seen where a thread goes to sleep. */
 static __always_inline u64 switch_time(u64 clock, bool sleeps)
 {
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	struct clock_offset *offset = offset_here();
 
 	if (unlikely(!offset || !clock || clock - offset->compared >= COMPARE_NS))
 		return compared_time(clock, sleeps);
@@ -99,7 +98,7 @@ static __always_inline u64 switch_time(u64 clock, bool sleeps)
  * what a waking needs, since it waits until what was loaded before is there. */
 static __always_inline u64 last_tick(const struct clock_offset *offset)
 {
-	return bpf_jiffies64() * config.tick_ns + offset->ticks;
+	return bpf_jiffies64() * window.tick_ns + offset->ticks;
 }
 
 /* Whether the kernel tells how long threads wait on run queues. */
@@ -150,8 +149,7 @@ static __always_inline u64 since_counted(struct task_struct *task)
  * known. It counts at ticks and switches; since then it is taken to have run. */
 static __always_inline u64 exec_until(struct task_struct *task, u64 now)
 {
-	u32 zero = 0;
-	struct clock_offset *offset = bpf_map_lookup_elem(&clock_offsets, &zero);
+	struct clock_offset *offset = offset_here();
 	u64 clock, exec;
 
 	if (!offset || !offset->compared || !queue_clock(untrusted(task)))
