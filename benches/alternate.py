@@ -3,14 +3,15 @@
 
 A recorder runs all the time, and its programs are attached and detached in random order, so that neither the load's start nor a
 drift of the machine makes a difference: smaller effects can be seen than by starting a load anew for each comparison. What
-the recorder itself does is in the turns with its programs, since without them nothing comes to it.
+the recorder itself does is in the turns with its programs, since without them nothing comes to it. In other turns two programs
+that do nothing are attached where those of every recording are (a switch, a waking): what the kernel takes to call them.
 
 Needs root, gdb (which has the recorder close its links, so that they can be made and taken away here), and what the load needs:
 PostgreSQL with pgbench, or redis with redis-tools, or the test programs (make programs).
 
-    benches/alternate.py pgbench|redis|wakeup|switch|switch-others|iolock [--dwell FILE] [--seconds 500] [--turn 0.4]
+    benches/alternate.py pgbench|redis|wakeup|switch|switch-others|iolock [--dwell FILE] [--seconds 500] [--turn SECONDS]
 
-Prints each figure's mean with the programs and without, and their ratio with its 95 % bootstrap interval.
+Prints each figure's mean in the three kinds of turns, and its ratio to that without programs, with its 95 % bootstrap interval.
 """
 
 import argparse
@@ -34,21 +35,37 @@ from loads import Postgres, Redis
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 LIBC = ctypes.CDLL(None, use_errno=True)
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
-BPF_PROG_GET_FD_BY_ID, BPF_LINK_CREATE = 13, 28
-BPF_TRACE_RAW_TP = 23
+BPF_PROG_LOAD, BPF_PROG_GET_FD_BY_ID, BPF_RAW_TRACEPOINT_OPEN, BPF_LINK_CREATE = 5, 13, 17, 28
+BPF_PROG_TYPE_RAW_TRACEPOINT, BPF_TRACE_RAW_TP = 17, 23
+RETURN_0 = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)  # r0 = 0; exit
 QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-SETTLE_S = 0.05  # after a change, before a turn is counted
+SETTLE_S = 0.03  # after a change, before a turn is counted
 WARM_S = 3
+TURNS = ("without programs", "with empty ones", "with dwell's")
 
 
-def bpf(command, *words):
+def bpf(command, layout, *words):
     """A bpf(2) that makes a descriptor."""
-    attributes = ctypes.create_string_buffer(struct.pack(f"<{len(words)}I", *words), 64)
-    made = LIBC.syscall(SYS_BPF, command, attributes, 64)
+    attributes = ctypes.create_string_buffer(struct.pack(f"<{layout}", *words), 128)
+    made = LIBC.syscall(SYS_BPF, command, attributes, 128)
     if made < 0:
         error = ctypes.get_errno()
         raise OSError(error, f"bpf: {os.strerror(error)}")
     return made
+
+
+class Empty:
+    """A program that does nothing, attached at the two tracepoints that every recording needs."""
+
+    def __init__(self):
+        code, licence = ctypes.create_string_buffer(RETURN_0), ctypes.create_string_buffer(b"GPL")
+        words = BPF_PROG_TYPE_RAW_TRACEPOINT, len(RETURN_0) // 8, ctypes.addressof(code), ctypes.addressof(licence)
+        self.program = bpf(BPF_PROG_LOAD, "IIQQ", *words)
+
+    def attach(self):
+        """Descriptors of its links."""
+        names = [ctypes.create_string_buffer(name) for name in (b"sched_switch", b"sched_waking")]
+        return [bpf(BPF_RAW_TRACEPOINT_OPEN, "QI", ctypes.addressof(name), self.program) for name in names]
 
 
 class Recorder:
@@ -58,13 +75,12 @@ class Recorder:
         command = [dwell, "record", "-q", "-o", os.path.join(folder, "recording.dwell"), "-p", str(pid)]
         self.process = subprocess.Popen(command, **QUIET)
         self.programs = []
-        self.attached = []
 
     def take_over(self):
         """Its programs, once it records."""
         time.sleep(2)
         links = self.links()
-        self.programs = [bpf(BPF_PROG_GET_FD_BY_ID, program) for program in links.values()]
+        self.programs = [bpf(BPF_PROG_GET_FD_BY_ID, "I", program) for program in links.values()]
         closes = [word for link in links for word in ("-ex", f"call (int)close({link})")]
         subprocess.run(["gdb", "-p", str(self.process.pid), "-batch", *closes], **QUIET)
         if not links or self.links():
@@ -82,22 +98,19 @@ class Recorder:
                 links[int(os.path.basename(file))] = int(re.search(r"prog_id:\s*(\d+)", text)[1])
         return links
 
-    def attach(self, wanted):
-        if wanted and not self.attached:
-            self.attached = [bpf(BPF_LINK_CREATE, program, 0, BPF_TRACE_RAW_TP, 0) for program in self.programs]
-        elif not wanted:
-            for link in self.attached:
-                os.close(link)
-            self.attached = []
+    def attach(self):
+        """Descriptors of the links of its programs."""
+        return [bpf(BPF_LINK_CREATE, "IIII", program, 0, BPF_TRACE_RAW_TP, 0) for program in self.programs]
 
     def end(self):
-        self.attach(False)
         self.process.send_signal(signal.SIGINT)
         self.process.wait(30)
 
 
 class TestProgram:
     """A test program that prints its figures as a line of JSON: a process of its own for each turn."""
+
+    turn_s = 0.4
 
     def __init__(self, command, members, recorded=True):
         programs = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "programs"
@@ -167,14 +180,17 @@ def median_of_ratios(pairs):
 
 
 def alternate(load, recorder, seconds, turn_s):
-    """Turns without the programs and with them: two lists, in which what lies beside each other was beside each other."""
-    turns = [], []
+    """Turns of three kinds, as TURNS: lists, in which what lies beside each other was beside each other."""
+    kinds = [list, Empty().attach, recorder.attach]
+    turns = [], [], []
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        for attached in random.sample([False, True], 2):
-            recorder.attach(attached)
+        for kind in random.sample(range(len(kinds)), len(kinds)):
+            links = kinds[kind]()
             time.sleep(SETTLE_S)
-            turns[attached].append(load.window(turn_s))
+            turns[kind].append(load.window(turn_s))
+            for link in links:
+                os.close(link)
     return turns
 
 
@@ -183,7 +199,7 @@ def main():
     parser.add_argument("load", choices=LOADS)
     parser.add_argument("--dwell", type=pathlib.Path, default=ROOT / "target/release/dwell")
     parser.add_argument("--seconds", type=float, default=500)
-    parser.add_argument("--turn", type=float, default=0.4, help="seconds")
+    parser.add_argument("--turn", type=float, help="seconds; 0.1 for servers, 0.4 for programs that are started anew")
     options = parser.parse_args()
     existing(options.dwell)
     load = LOADS[options.load]()
@@ -193,17 +209,20 @@ def main():
             try:
                 recorder.take_over()
                 time.sleep(WARM_S)
-                turns = alternate(load, recorder, options.seconds, options.turn)
+                turns = alternate(load, recorder, options.seconds, options.turn or load.turn_s)
             finally:
                 recorder.end()
     finally:
         load.end()
-    for name, off, on in zip(load.figures, *(zip(*windows) for windows in turns)):
-        pairs = list(zip(on, off))
-        print(f"{name}: {statistics.mean(off):.1f} without, {statistics.mean(on):.1f} with the programs; {len(pairs)} pairs")
-        for text, of in (("ratio of means", ratio_of_means), ("median of ratios", median_of_ratios)):
-            low, high = interval(pairs, of)
-            print(f"  {text} {of(pairs):.4f} [{low:.4f}, {high:.4f}]")
+    for name, *kinds in zip(load.figures, *(zip(*windows) for windows in turns)):
+        print(f"{name}, {len(kinds[0])} turns of each kind")
+        for kind, values in zip(TURNS, kinds):
+            text = f"  {kind:<16} {statistics.mean(values):12.1f}"
+            pairs = list(zip(values, kinds[0]))
+            for title, of in (("ratio of means", ratio_of_means), ("median of ratios", median_of_ratios)):
+                low, high = interval(pairs, of)
+                text += f"  {title} {of(pairs):.4f} [{low:.4f}, {high:.4f}]"
+            print(text if values is not kinds[0] else text.split("  ratio")[0])
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class Server:
     """A server under a load that does not end; `count` tells how much it has done."""
 
     figures = ("operations/s",)
+    turn_s = 0.1
     load = None
 
     def window(self, seconds):
