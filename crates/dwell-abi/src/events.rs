@@ -430,7 +430,7 @@ c_struct! {
         pub slice_min_ns: u64,
         /// Time between two ticks of the kernel's, ns.
         pub tick_ns: u64,
-        /// How many times a site's mean wait has to reach the next cut for a stack to be taken before the wait.
+        /// So many times a site's mean wait has to reach the next cut, at least, for a stack to be taken before the wait.
         pub reach: u64,
         /// How far above the begin of a thread's kernel stack the registers of its user code are, bytes; 0: not known yet.
         pub registers_at: u64,

@@ -325,6 +325,7 @@ static __noinline void take_if_likely(void *ctx, struct thread *t, struct task_s
 	take_wait_stack(ctx, t, task, 0, SCRATCH_SWITCH);
 }
 
+/* The same, called only where the wait may be likely enough: by far the most are not. */
 static __always_inline void take_early(void *ctx, struct thread *t, struct task_struct *task, u64 now)
 {
 	struct site *site = &t->sites[t->current & (SITE_SLOTS - 1)];
