@@ -179,6 +179,12 @@ def median_of_ratios(pairs):
     return statistics.median(on / off for on, off in pairs)
 
 
+def print_ratios(pairs):
+    for title, of in (("ratio of means", ratio_of_means), ("median of ratios", median_of_ratios)):
+        low, high = interval(pairs, of)
+        print(f"  {title} {of(pairs):.4f} [{low:.4f}, {high:.4f}]", end="")
+
+
 def alternate(load, recorder, seconds, turn_s):
     """Turns of three kinds, as TURNS: lists, in which what lies beside each other was beside each other."""
     kinds = [list, Empty().attach, recorder.attach]
@@ -217,12 +223,10 @@ def main():
     for name, *kinds in zip(load.figures, *(zip(*windows) for windows in turns)):
         print(f"{name}, {len(kinds[0])} turns of each kind")
         for kind, values in zip(TURNS, kinds):
-            text = f"  {kind:<16} {statistics.mean(values):12.1f}"
-            pairs = list(zip(values, kinds[0]))
-            for title, of in (("ratio of means", ratio_of_means), ("median of ratios", median_of_ratios)):
-                low, high = interval(pairs, of)
-                text += f"  {title} {of(pairs):.4f} [{low:.4f}, {high:.4f}]"
-            print(text if values is not kinds[0] else text.split("  ratio")[0])
+            print(f"  {kind:<16} {statistics.mean(values):12.1f}", end="")
+            if values is not kinds[0]:
+                print_ratios(list(zip(values, kinds[0])))
+            print()
 
 
 if __name__ == "__main__":
