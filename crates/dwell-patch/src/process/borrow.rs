@@ -21,11 +21,11 @@ use std::time::{Duration, Instant};
 /// Longest a thread is waited for to stop, at first; others run meanwhile.
 const STOP_LIMIT: Duration = Duration::from_millis(20);
 /// The same in the end: on a machine with more to do than it can, all threads may be slow.
-const LONGEST_STOP_LIMIT: Duration = Duration::from_secs(2);
+const LONGEST_STOP_LIMIT: Duration = Duration::from_secs(8);
 /// Longest a borrowed thread is waited for to get a processor and finish.
 const FINISH_LIMIT: Duration = Duration::from_secs(60);
 /// Longest a thread is looked for.
-const SEARCH_LIMIT: Duration = Duration::from_secs(30);
+const SEARCH_LIMIT: Duration = Duration::from_secs(60);
 /// Longest a thread is given for its call before it is looked at.
 const PROGRESS_LIMIT: Duration = Duration::from_millis(100);
 /// How often a call may fail. What was in its way may be gone the next time.

@@ -43,13 +43,14 @@ const PATIENCE_TO_RESTORE: Duration = Duration::from_secs(180);
 const GENTLE: Duration = Duration::from_secs(30);
 /// Longest the threads that have stopped are held in wait for the others, at first.
 const FIRST_LIMIT: Duration = Duration::from_millis(12);
-/// The same in the end.
-const LAST_LIMIT: Duration = Duration::from_secs(4);
+/// The same in the end. An idle thread (`SCHED_IDLE`) that has just had its 3 ms comes again after a second for each
+/// other thread that wants its processor: 3 ms times the ratio of their weights, 1024 / 3.
+const LAST_LIMIT: Duration = Duration::from_secs(16);
 
 /// For how long threads are held at most in a try, after so many that failed when [`GENTLE`] was over.
 fn limit(failures: u32) -> Duration {
     /// Between two steps.
-    const STEP: u32 = 4;
+    const STEP: u32 = 2;
     let steps = failures.div_ceil(STEP).min(16);
     FIRST_LIMIT.saturating_mul(1 << steps).min(LAST_LIMIT)
 }
