@@ -9,7 +9,7 @@ that do nothing are attached where those of every recording are (a switch, a wak
 Needs root, gdb (which has the recorder close its links, so that they can be made and taken away here), and what the load needs:
 PostgreSQL with pgbench, or redis with redis-tools, or the test programs (make programs).
 
-    benches/alternate.py pgbench|redis|wakeup|switch|switch-others|iolock [--dwell FILE] [--seconds 500] [--turn SECONDS]
+    benches/alternate.py pgbench|pgbench-as-installed|redis|wakeup|switch|switch-others|iolock [--dwell FILE] [--seconds 500] [--turn SECONDS]
 
 Prints each figure's mean in the three kinds of turns, and its ratio to that without programs, with its 95 % bootstrap interval.
 """
@@ -151,6 +151,7 @@ class Iolock(TestProgram):
 
 LOADS = {
     "pgbench": lambda: Postgres(None),
+    "pgbench-as-installed": lambda: Postgres(None, as_installed=True),
     "redis": lambda: Redis(None),
     "wakeup": lambda: TestProgram(["pingpong", "latency"], ["p50_ns", "p99_ns"]),
     "switch": lambda: TestProgram(["pingpong", "switch"], ["cpu_ns_per_switch"]),
@@ -176,7 +177,7 @@ def ratio_of_means(pairs):
 
 
 def median_of_ratios(pairs):
-    return statistics.median(on / off for on, off in pairs)
+    return statistics.median(on / off for on, off in pairs if off)
 
 
 def print_ratios(pairs):

@@ -155,9 +155,10 @@ class SysbenchThreads(Server):
 
 
 class Postgres(Server):
-    """pgbench, 4 clients, prepared; dwell follows the server and all its processes."""
+    """pgbench, 4 clients; dwell follows the server and all its processes. As it is installed, each transaction is on the disk
+    before it is over, and each statement is parsed anew; else neither, so that the processors alone decide."""
 
-    def __init__(self, _):
+    def __init__(self, _, as_installed=False):
         self.folder = tempfile.mkdtemp(prefix="dwell-distortion-")
         shutil.chown(self.folder, "postgres")
         data = os.path.join(self.folder, "data")
@@ -166,7 +167,8 @@ class Postgres(Server):
         program = lambda name: shutil.which(name, path=f"{binaries}:{os.environ['PATH']}")
         install = [program("initdb"), "-D", data, "-A", "trust", "-U", "postgres", "-N"]
         subprocess.run([*self.as_server, *install], check=True, capture_output=True, cwd="/")
-        server = [program("postgres"), "-D", data, "-k", self.folder, "-c", "listen_addresses=", "-c", "fsync=off"]
+        server = [program("postgres"), "-D", data, "-k", self.folder, "-c", "listen_addresses="]
+        server += [] if as_installed else ["-c", "fsync=off"]
         self.process = self.start([*self.as_server, *server], cwd="/")
         while not os.path.exists(os.path.join(self.folder, ".s.PGSQL.5432")):
             time.sleep(0.05)
@@ -175,7 +177,7 @@ class Postgres(Server):
         subprocess.run([*self.bench, "-i", "-s", "5", "postgres"], check=True, capture_output=True)
         psql = [program("psql"), "-h", self.folder, "-U", "postgres", "-At"]
         self.psql = subprocess.Popen(psql, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
-        self.load = [self.start([*self.bench, "-c", "4", "-M", "prepared", "-T", "100000", "postgres"])]
+        self.load = [self.start([*self.bench, "-c", "4", "-M", "simple" if as_installed else "prepared", "-T", "100000", "postgres"])]
         time.sleep(1)
         self.pid = ",".join(str(pid) for pid in [self.process.pid, *self.backends()])
 
