@@ -8,7 +8,8 @@
 //!   apart (equally when all weights are 0): a short sleep with a long time on the run queue does not
 //!   count as a long sleep. Sites at which no stack was
 //!   taken are pooled by (process, thread group, reason, system call), or, when nobody in the group
-//!   has a stack there, by (process, reason, system call), and their time is spread over the pool's
+//!   has a stack there, by (process, reason, system call), or, when nobody in the process has, by those of processes and
+//!   thread groups with the same names, and their time is spread over the pool's
 //!   samples by weight. When the pool has none either, the time gets the pseudo stack
 //!   `[no stack taken]` and keeps its reason and system call. What a thread waited beyond the sums
 //!   of its sites (their records were lost) is `[site unknown]`. Sites that claim more than their
@@ -16,7 +17,9 @@
 //! - **Running.** What switching took where no stack can be taken belongs to the stacks at which the
 //!   thread went to sleep (`switching.rs`); the rest to its samples. A thread that ran for at least [`OWN_SCALE_PERIODS`] periods is scaled on its own.
 //!   Shorter ones are pooled by (process, thread group): each keeps its exact sum, and the pool's sum
-//!   is spread over the pool's samples by weight. Without any sample it is `[not sampled]`. What falls to
+//!   is spread over the pool's samples by weight. Without any sample it is spread over what samples of processes and groups
+//!   with the same names stand for beyond their own time (many short processes of a script are sampled now and then
+//!   only); without those it is `[not sampled]`. What falls to
 //!   stacks whose innermost frame spins is [`State::Spinning`].
 //! - **Lost** time of a thread is a state of its own.
 mod running;

@@ -269,6 +269,42 @@ fn long_running_threads_are_scaled_alone_and_short_ones_together() {
     );
 }
 
+/// Processes with the same name: those without a stack have those of the others, but not of one that is long.
+#[test]
+fn processes_without_a_stack_are_taken_for_others_of_the_name() {
+    let mut tables = drawn(
+        "process | 1 | 2  | 3 | 4   | 5          | 6          | other
+         thread  | a | b  | c | d   | a          | b          | main
+         time    | 2 | 4  | 6 | 300 | 2          | 3          | 1
+         weight  | - | 10 | 9 | 310 | 2          | -          | -
+         state   |   |    |   |     | io read    | io read    |
+         stack   | ? | f  | g | h   | r          | ?          | ?",
+    );
+    for (row, process) in tables.threads.iter_mut().zip(&mut tables.processes) {
+        if process.name != "other" {
+            process.name = "job".to_owned();
+            row.name = "job".to_owned();
+        }
+    }
+    // Of 2 ms two thirds, as f's sample stands for 6 ms more than its process had and g's for 3.
+    let us = |stack: &str| -> u64 {
+        let analysis = Analysis::of(&tables);
+        let of_first = analysis.profile.entries.iter().filter(|e| e.thread == 0);
+        let is_it = |e: &&dwell_analysis::Entry| {
+            let path = analysis.names.path(analysis.names.path_of(e.stack));
+            analysis.names.function(*path.last().unwrap()).name == stack
+        };
+        of_first.filter(is_it).map(|e| e.weight_ns / 1000).sum()
+    };
+    assert_eq!([us("f"), us("g"), us("h")], [1333, 666, 0]);
+    let lines = entries(&tables);
+    assert!(lines.contains(&"job io read r 3".to_owned()), "{lines:?}");
+    assert!(
+        lines.contains(&"main running  [not sampled] 1".to_owned()),
+        "{lines:?}"
+    );
+}
+
 #[test]
 fn lost_time_is_a_state() {
     let tables = drawn(

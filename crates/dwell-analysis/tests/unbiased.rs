@@ -164,3 +164,65 @@ fn divided(stays: &[Stay], rng: &mut Rng) -> ([u64; 2], [u64; 2]) {
     }
     (estimate, exact)
 }
+
+/// Processes of one name, each too short to be sampled for sure: their time by stack comes out right in all, though most
+/// of them have no sample of their own.
+#[test]
+fn short_processes_of_one_name_stand_for_each_other() {
+    let (mut scaled, mut truth) = ([0u64; 3], [0u64; 3]);
+    for seed in 0..200 {
+        let (estimate, exact) = of_short_processes(&mut Rng::new(seed));
+        assert_eq!(
+            estimate.iter().sum::<u64>(),
+            exact.iter().sum::<u64>(),
+            "closure"
+        );
+        for stack in 0..3 {
+            scaled[stack] += estimate[stack];
+            truth[stack] += exact[stack];
+        }
+    }
+    for (scaled, truth) in scaled.iter().zip(&truth) {
+        let ratio = *scaled as f64 / *truth as f64;
+        assert!((0.98..1.02).contains(&ratio), "{scaled} for {truth}");
+    }
+}
+
+/// What the profile says, and what was, of three stacks: short processes begin at one and end at another, some of middling
+/// length are at the third all the time, as is a long one. They are sampled at every tenth millisecond on average, at
+/// instants that do not depend on them.
+fn of_short_processes(rng: &mut Rng) -> ([u64; 3], [u64; 3]) {
+    const PROCESSES: u64 = 600;
+    const MIDDLING: u64 = 100;
+    const LONG_NS: u64 = 2_000_000_000;
+    let mut builder = TablesBuilder::new();
+    let stacks = ["begin", "end", "middling"].map(|f| builder.stack(&["main", f]));
+    let mut exact = [0; 3];
+    for number in 0..PROCESSES {
+        let process = builder.process(&number.to_string());
+        builder.tables.processes[process as usize].name = "job".to_owned();
+        let thread = builder.thread(process, "job");
+        let stays = match number {
+            0 => vec![(2, LONG_NS)],
+            1..=MIDDLING => vec![(2, rng.exponential(8e6))],
+            _ => vec![(0, rng.exponential(1.2e6)), (1, rng.exponential(0.6e6))],
+        };
+        let mut cut = rng.below(PERIOD_NS);
+        for (stack, ns) in stays {
+            exact[stack] += ns;
+            builder.ran(thread, ns);
+            while cut < ns {
+                builder.sample(thread, "running", stacks[stack], None, PERIOD_NS);
+                cut += PERIOD_NS;
+            }
+            cut -= ns;
+        }
+    }
+    let mut estimate = [0; 3];
+    for entry in Analysis::of(&builder.tables).profile.entries {
+        if let StackRef::Taken(stack) = entry.stack {
+            estimate[stack as usize] += entry.weight_ns;
+        }
+    }
+    (estimate, exact)
+}

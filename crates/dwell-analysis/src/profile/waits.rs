@@ -89,6 +89,9 @@ pub(super) fn add(builder: &mut Builder<'_>) {
     let left = pool(builder, &sites, &stacks, left, |b, s| {
         u64::from(b.tables.threads[s.thread].process)
     });
+    let left = pool(builder, &sites, &stacks, left, |b, s| {
+        b.groups.label_of_thread(s.thread) as u64
+    });
     for site in left {
         let whole = Portion {
             waits: site.sums.count,
@@ -308,7 +311,7 @@ fn divide(builder: &mut Builder<'_>, site: &Site, stacks: &Stacks) {
     }
 }
 
-/// Like places to wait: (group or process, reason, system call).
+/// Like places to wait: (group, process or label, reason, system call).
 type PoolKey = (u64, State, SyscallId);
 
 /// Spreads the sums of sites without a stack over the samples of like sites; returns those that

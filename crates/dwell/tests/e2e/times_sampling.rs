@@ -1,6 +1,8 @@
 //! Estimates from samples are unbiased, and what a buffer that is too small loses is counted.
 
 use crate::common::*;
+use dwell_analysis::State;
+use dwell_analysis::names::{Missing, StackRef};
 use dwell_recording::rows::{SampleRow, StackRow, state};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -168,6 +170,33 @@ fn check_running_time(clock: &str) {
 #[ignore = "needs root"]
 fn estimates_of_running_time_are_unbiased() {
     check_running_time("tick");
+}
+
+/// Processes that run for a twentieth of a period: hardly any has a stack of its own, and what they do is told by those
+/// that have one.
+#[test]
+#[ignore = "needs root"]
+fn what_many_short_processes_do_is_told() {
+    let scratch = Scratch::on_disk();
+    let recorded = launch(&scratch, &[], "forkstorm", &["6", "4"]);
+    let told: Value = serde_json::from_str(&recorded.stdout).expect("JSON");
+    let worked = told["born"].as_f64().expect("a number") * 500e3;
+    let view = View::of(&recorded.tables);
+    assert_closed(&view);
+    let entries = view.analysis.profile.entries.iter();
+    let running: Vec<_> = entries.filter(|e| e.state == State::Running).collect();
+    let of = |wanted: &dyn Fn(StackRef) -> bool| -> u64 {
+        let wanted = running.iter().filter(|e| wanted(e.stack));
+        wanted.map(|e| e.weight_ns).sum()
+    };
+    let all = of(&|_| true);
+    let not_sampled = of(&|s| s == StackRef::Missing(Missing::NotSampled));
+    let found = of(&|s| view.contains(s, "work_in_child"));
+    println!("{found} ns of {worked} ns; {not_sampled} of {all} ns not sampled");
+    assert!(not_sampled < all / 50);
+    // Some 500 stacks or more, so chance makes 4 % of it.
+    let ratio = found as f64 / worked;
+    assert!((0.8..1.2).contains(&ratio), "{ratio}");
 }
 
 #[test]
