@@ -189,8 +189,8 @@ fn short_processes_of_one_name_stand_for_each_other() {
 }
 
 /// What the profile says, and what was, of three stacks: short processes begin at one and end at another, some of middling
-/// length are at the third all the time, as is a long one. They are sampled at every tenth millisecond on average, at
-/// instants that do not depend on them.
+/// length are at the third all the time, as is a long one. They are sampled every ten milliseconds, at instants that do not
+/// depend on them.
 fn of_short_processes(rng: &mut Rng) -> ([u64; 3], [u64; 3]) {
     const PROCESSES: u64 = 600;
     const MIDDLING: u64 = 100;
