@@ -34,6 +34,11 @@ pub fn scaled(amount: u64, part: u64, whole: u64) -> Option<u64> {
     Some(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
+/// The sum, or as much as fits: numbers of damaged recordings may be anything.
+pub fn total(values: impl Iterator<Item = u64>) -> u64 {
+    values.fold(0, u64::saturating_add)
+}
+
 fn equal_shares(total: u64, count: usize) -> Vec<u64> {
     let count_wide = count as u128;
     let upto = |i: usize| (u128::from(total) * i as u128 / count_wide) as u64;

@@ -1,5 +1,6 @@
 //! What futex waits are, and who is charged for them.
-use dwell_analysis::locks::{Identity, Locks, Use, total};
+use dwell_analysis::apportion::total;
+use dwell_analysis::locks::{Identity, Locks, Use};
 use dwell_analysis::testing::{MS, TablesBuilder};
 use dwell_analysis::wakers::Waker;
 use dwell_analysis::{Analysis, Reason, State};

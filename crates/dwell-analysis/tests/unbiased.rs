@@ -3,6 +3,7 @@
 use dwell_analysis::Analysis;
 use dwell_analysis::names::StackRef;
 use dwell_analysis::testing::{Rng, Stay, TablesBuilder, renewal_samples};
+use dwell_recording::tables::Tables;
 
 const PERIOD_NS: u64 = 10_000_000;
 const HISTORIES: u64 = 6000;
@@ -135,6 +136,17 @@ fn scaled_profiles_divide_a_site_as_it_was() {
     assert!(allowed < 0.02, "test too weak: {allowed}");
 }
 
+/// What the profile says of each of the first stacks.
+fn estimated<const STACKS: usize>(tables: &Tables) -> [u64; STACKS] {
+    let mut estimate = [0; STACKS];
+    for entry in Analysis::of(tables).profile.entries {
+        if let StackRef::Taken(stack) = entry.stack {
+            estimate[stack as usize] += entry.weight_ns;
+        }
+    }
+    estimate
+}
+
 /// (what the profile says, what was) of each of two stacks.
 fn divided(stays: &[Stay], rng: &mut Rng) -> ([u64; 2], [u64; 2]) {
     let mut builder = TablesBuilder::new();
@@ -156,13 +168,7 @@ fn divided(stays: &[Stay], rng: &mut Rng) -> ([u64; 2], [u64; 2]) {
             weight_ns,
         );
     }
-    let mut estimate = [0; 2];
-    for entry in Analysis::of(&builder.tables).profile.entries {
-        if let StackRef::Taken(stack) = entry.stack {
-            estimate[stack as usize] += entry.weight_ns;
-        }
-    }
-    (estimate, exact)
+    (estimated(&builder.tables), exact)
 }
 
 /// Processes of one name, each too short to be sampled for sure: their time by stack comes out right in all, though most
@@ -218,11 +224,5 @@ fn of_short_processes(rng: &mut Rng) -> ([u64; 3], [u64; 3]) {
             cut -= ns;
         }
     }
-    let mut estimate = [0; 3];
-    for entry in Analysis::of(&builder.tables).profile.entries {
-        if let StackRef::Taken(stack) = entry.stack {
-            estimate[stack as usize] += entry.weight_ns;
-        }
-    }
-    (estimate, exact)
+    (estimated(&builder.tables), exact)
 }

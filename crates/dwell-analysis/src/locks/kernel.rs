@@ -1,6 +1,7 @@
 //! Locks of the kernel that threads waited for: by kind and by the function that wanted them.
-use super::{add, total};
+use super::add;
 use crate::analysis::Analysis;
+use crate::apportion::total;
 use crate::names::{FunctionId, PathId, StackRef, heaviest};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;

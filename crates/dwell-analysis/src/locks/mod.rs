@@ -26,7 +26,7 @@ mod queue;
 pub(crate) mod sites;
 
 use crate::analysis::Analysis;
-use crate::apportion::apportion;
+use crate::apportion::{apportion, total};
 use crate::names::{FunctionId, PathId, heaviest};
 use crate::waits::{Wait, Waits};
 use crate::wakers::{Waker, is_timer, waker_of, waker_path};
@@ -218,11 +218,6 @@ fn waits_by_site(waits: &Waits, sites: usize) -> Vec<Vec<Wait>> {
 /// Numbers of damaged recordings may be anything.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
-}
-
-/// The sum, as far as it can be told.
-pub fn total(values: impl Iterator<Item = u64>) -> u64 {
-    values.fold(0, u64::saturating_add)
 }
 
 type BlameKey = (usize, Waker);

@@ -8,7 +8,7 @@
 //! A stack seen running whose innermost frame spins is time spent spinning; switching is not.
 use super::switching::Switching;
 use super::{Builder, Entry, OWN_SCALE_PERIODS, by_stack};
-use crate::apportion::{apportion, scaled, transport};
+use crate::apportion::{apportion, scaled, total, transport};
 use crate::names::{Missing, StackRef};
 use crate::state::State;
 use dwell_recording::rows::state::RUNNING;
@@ -29,12 +29,13 @@ struct Pool {
 }
 
 impl Pool {
-    /// Its stacks with what their weights are beyond the time of its threads.
+    /// Its stacks with what their weights are beyond the time of its threads, if that is something.
     fn beyond(&self) -> impl Iterator<Item = (StackRef, u64)> {
         let stood_for = total(self.samples.iter().map(|(_, weight)| *weight));
         let rest = stood_for.saturating_sub(self.ran_ns);
+        let of_others = move |weight| scaled(weight, rest, stood_for).filter(|ns| *ns > 0);
         let samples = self.samples.iter();
-        samples.map(move |(stack, weight)| (*stack, scaled(*weight, rest, stood_for).unwrap_or(0)))
+        samples.filter_map(move |(stack, weight)| Some((*stack, of_others(*weight)?)))
     }
 }
 
@@ -123,19 +124,18 @@ fn pools(builder: &Builder<'_>) -> Vec<Pool> {
 /// for short ones, and chance adds to it for middling ones, so pools of the same length come first. Where there
 /// is none of that, as all are long, the samples themselves.
 fn stand_ins(pools: &[&Pool], length: Length) -> Stacks {
-    let beyond = |pools: &mut dyn Iterator<Item = &&Pool>| -> Stacks {
-        let stacks = pools.flat_map(|p| p.beyond());
-        stacks.filter(|(_, weight)| *weight > 0).collect()
+    let beyond = |lengths: &[Length]| -> Stacks {
+        let pools = pools.iter().filter(|p| lengths.contains(&p.length));
+        pools.flat_map(|p| p.beyond()).collect()
     };
-    let same = beyond(&mut pools.iter().filter(|p| p.length == length));
-    if !same.is_empty() {
-        return same;
+    let mut stacks = beyond(&[length]);
+    if stacks.is_empty() {
+        stacks = beyond(&[Length::Short, Length::Middling]);
     }
-    let any = beyond(&mut pools.iter().filter(|p| p.length != Length::Long));
-    if !any.is_empty() {
-        return any;
+    if stacks.is_empty() {
+        stacks = pools.iter().flat_map(|p| &p.samples).copied().collect();
     }
-    pools.iter().flat_map(|p| &p.samples).copied().collect()
+    stacks
 }
 
 /// Stacks of every thread with the weights of their samples.
@@ -159,10 +159,6 @@ fn add_switching(builder: &mut Builder<'_>, switching: &Switching, pool: &Pool) 
     threads
         .map(|(thread, ns)| rows[*thread].running_ns - add_departures(builder, *thread, ns))
         .collect()
-}
-
-fn total(parts: impl Iterator<Item = u64>) -> u64 {
-    parts.fold(0, u64::saturating_add)
 }
 
 /// Spreads so much time of these threads over these samples. Both each thread's time and each stack's share of the pool are

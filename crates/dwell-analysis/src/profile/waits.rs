@@ -1,6 +1,6 @@
 //! Time off the processor: each site's exact sums over the stacks taken there.
 use super::{Builder, Entry, SyscallId};
-use crate::apportion::{Piece, apportion, transport};
+use crate::apportion::{Piece, apportion, total, transport};
 use crate::index::SiteSums;
 use crate::names::{Missing, StackRef};
 use crate::state::{Reason, State};
@@ -357,7 +357,7 @@ fn pool<'s>(
 fn spread(builder: &mut Builder<'_>, sites: &[&Site], stacks: &Stacks) {
     let pieces = |field: fn(&SiteSums) -> u64, part: fn(&Seen) -> u64| -> Vec<Piece> {
         let sums: Vec<u64> = sites.iter().map(|s| field(&s.sums)).collect();
-        let total = sums.iter().fold(0u64, |sum, ns| sum.saturating_add(*ns));
+        let total = total(sums.iter().copied());
         transport(&sums, &apportion(total, &weights(stacks, part)))
     };
     for piece in pieces(|s| s.count, |s| s.visits) {

@@ -9,8 +9,9 @@ use super::{
     LocksAnswer, Options, Spun, Waiter,
 };
 use dwell_analysis::Analysis;
+use dwell_analysis::apportion::total;
 use dwell_analysis::locks::kernel::{self, KernelLock};
-use dwell_analysis::locks::{self, Identity, Lock, Locks, Use, total};
+use dwell_analysis::locks::{self, Identity, Lock, Locks, Use};
 use dwell_analysis::spinning;
 use dwell_analysis::wakers::Waker;
 use dwell_recording::meta;

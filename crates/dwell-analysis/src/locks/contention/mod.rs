@@ -8,6 +8,7 @@ mod timeline;
 
 use super::{Waiter, add};
 use crate::analysis::Analysis;
+use crate::apportion::total;
 use crate::names::{FunctionId, PathId};
 pub use convoys::Convoys;
 use dwell_recording::rows::{LockBlockRow, block_end, block_part, lock_kind};
@@ -40,7 +41,7 @@ impl Spread {
         let place = (lasted.len() * 99).div_ceil(100).saturating_sub(1);
         Spread {
             count: lasted.len() as u64,
-            sum_ns: super::total(lasted.iter().copied()),
+            sum_ns: total(lasted.iter().copied()),
             p99_ns: lasted.get(place).copied().unwrap_or(0),
             max_ns: lasted.get(last).copied().unwrap_or(0),
         }
@@ -219,7 +220,7 @@ fn one(
         gave_up: gave_up.count() as u64,
         holds: Spread::of(of(block_part::HOLD).filter_map(known).collect()),
         longest_queue: rows.iter().map(|r| u64::from(r.queue)).max().unwrap_or(0),
-        unclaimed_ns: super::total(of(block_part::WAIT).map(|w| w.unclaimed_ns)),
+        unclaimed_ns: total(of(block_part::WAIT).map(|w| w.unclaimed_ns)),
         wanted_by: most(&wanted),
         spinners: match analysis.tables.locks[lock].kind == lock_kind::SPIN {
             true => spinners::spinners(analysis, threads, rows),

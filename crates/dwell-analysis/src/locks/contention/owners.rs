@@ -46,7 +46,7 @@ impl Held {
     /// Time in states that a rule picks, ns.
     pub fn away_ns(&self, picks: impl Fn(State) -> bool) -> u64 {
         let picked = self.away.iter().filter(|a| picks(a.state));
-        crate::locks::total(picked.map(|a| a.ns))
+        crate::apportion::total(picked.map(|a| a.ns))
     }
 }
 
