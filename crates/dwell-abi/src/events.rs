@@ -436,6 +436,8 @@ c_struct! {
         pub registers_at: u64,
         /// Zero: the key of what there is one of. Read from here it takes no stack.
         pub only_key: u64,
+        /// The table of threads has 2 to the power of 64 less this places.
+        pub thread_shift: u64,
     }
 }
 

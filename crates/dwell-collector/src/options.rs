@@ -89,7 +89,15 @@ pub(crate) fn window(options: &Options, after_waits: AfterWaits) -> Window {
         reach: if after_waits.any() { 2 } else { 16 },
         registers_at: 0,
         only_key: 0,
+        thread_shift: u64::from(u64::BITS - most_threads().ilog2()),
     }
+}
+
+/// How many threads can be followed at a time: a power of two. The table of them takes 1.3 KiB each.
+fn most_threads() -> u64 {
+    (2 * machine::threads())
+        .clamp(1 << 14, 1 << 18)
+        .next_power_of_two()
 }
 
 /// What is known when a recording begins.

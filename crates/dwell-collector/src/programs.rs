@@ -372,6 +372,9 @@ fn prepare(
         } else if name == "ring" {
             map.set_max_entries(ring_bytes)
                 .map_err(CollectError::load)?;
+        } else if name == "threads" {
+            map.set_max_entries(1 << (64 - window.thread_shift))
+                .map_err(CollectError::load)?;
         } else if name == "scratches" {
             let entries = crate::machine::possible_cpus() * 4;
             map.set_max_entries(entries).map_err(CollectError::load)?;

@@ -20,6 +20,7 @@
 #include "wake_slots.h"
 #include "ns_pid.h"
 #include "window.h"
+#include "threads.h"
 #include "registers.h"
 #include "code_names.h"
 #include "walk.h"
@@ -47,7 +48,7 @@ static __always_inline u8 state_of(struct task_struct *task)
 /* NULL also if somebody else adopts it. */
 static __always_inline struct thread *adopt(struct task_struct *task)
 {
-	struct thread *t = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	struct thread *t = place_for(task);
 	u64 before, now, exec;
 
 	if (!t) {
@@ -56,11 +57,14 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 	}
 	if (__sync_val_compare_and_swap(&t->wait, 0, ADOPTION_BEGUN) != 0)
 		return NULL;
+	if (queues_are_known()) /* or a waking has to be noted with its time */
+		claim_slot(task);
 	for (int i = 0; i < ADOPTION_TRIES; i++) {
 		*(volatile u32 *)&t->wait = ADOPTION_BEGUN;
 		before = bpf_ktime_get_boot_ns();
 		now = in_window(before);
 		t->start = t->since = now;
+		t->born = task->start_time;
 		t->state = state_of(task);
 		t->next_cut = now + stationary_gap();
 		t->delay_seen = run_delay(task);
@@ -69,14 +73,22 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 		t->exec_unknown = t->state == STATE_RUNNING && exec == now - before;
 		t->dirty = 1;
 		if (__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, 1) == ADOPTION_BEGUN) {
-			if (queues_are_known()) /* or a waking has to be noted with its time */
-				claim_slot(task, t->next_cut);
+			set_quiet(task, t->next_cut);
 			return t;
 		}
 	}
-	*(volatile u32 *)&t->wait = 0;
+	forget(task, t);
 	count(COUNTER_NO_STORAGE, 1);
 	return NULL;
+}
+
+/* Forgets a thread whose task is gone, of which this new one has the address: its end was not seen. */
+static __always_inline void forget_other(struct task_struct *task)
+{
+	struct thread *t = find_thread(task);
+
+	if (t && t->born != task->start_time)
+		forget(task, t);
 }
 
 static __always_inline void begin_sums(struct thread *t)
@@ -336,9 +348,8 @@ static __always_inline void switch_in(struct thread *t, struct task_struct *next
 /* The last that is told of a thread. */
 static __noinline void report_end(struct thread *t, struct task_struct *task, u64 now)
 {
-	t->ended = 1;
 	emit_thread(task, t, now, !window_over(now));
-	give_slot(task);
+	forget(task, t);
 }
 
 /* The arguments of sched_switch. They are read anew after each call: what would be kept across it needs a stack, and with
@@ -366,10 +377,10 @@ SEC("tp_btf/sched_switch")
 int on_switch(u64 *ctx)
 {
 	u32 state = sleep_state(ctx);
-	struct thread *t;
+	struct thread *t = thread_of(coming(ctx));
 	u64 clock, now;
 
-	if (!has_storage(leaving(ctx)) && !has_storage(coming(ctx)))
+	if (!t && !find_thread(leaving(ctx)))
 		return 0;
 	clock = queue_clock(leaving(ctx));
 	now = switch_time(clock, state);
@@ -380,7 +391,6 @@ int on_switch(u64 *ctx)
 		left_late(t, leaving(ctx));
 		goto left;
 	}
-	t = thread_of(coming(ctx));
 	if (t)
 		switch_in(t, coming(ctx), clock, now);
 	t = thread_of(leaving(ctx));
@@ -415,12 +425,13 @@ int BPF_PROG(on_switched)
 /* A waking that ends a wait that is sampled, or of a thread without a slot. */
 static __noinline void look_at_waking(void *ctx, struct task_struct *p)
 {
-	struct waking w = who_wakes(ctx);
 	struct thread *t = thread_of(p);
 	u64 now = window_now();
+	struct waking w;
 
 	if (!t || window_over(now))
 		return;
+	w = who_wakes(ctx);
 	if (deserves_a_look(t, now))
 		note_waker(ctx, t, &w, p, now);
 	else
@@ -431,18 +442,17 @@ static __noinline void look_at_waking(void *ctx, struct task_struct *p)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *p)
 {
-	struct wake_slot *slot;
+	struct wake_slot *slot = wake_slot_at(p);
 	struct waking w;
 
-	if (!has_storage(p))
+	if (!slot || (queues_are_known() && is_nobodys(slot)))
 		return 0;
-	slot = wake_slot_of(p);
-	if (!slot || !likely(is_quiet(slot))) {
+	if (slot->task == (u64)p && likely(is_quiet(slot))) {
+		w = who_wakes(ctx);
+		note_in_slot(slot, &w);
+	} else {
 		look_at_waking(ctx, p);
-		return 0;
 	}
-	w = who_wakes(ctx);
-	note_in_slot(slot, &w);
 	return 0;
 }
 
@@ -471,6 +481,7 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread *t;
 
+	forget_other(child);
 	if ((!config.follow_all && !thread_of(parent)) || window_over(window_now()))
 		return 0;
 	if (child->tgid != parent->tgid)
@@ -595,7 +606,7 @@ int on_sweep(struct bpf_iter__task *ctx)
 				   t->since); /* of one that was woken since it has no bit */
 		}
 	}
-	if (!t || t->ended)
+	if (!t)
 		return 0;
 	if (t->dirty || (sweep_flags & SWEEP_ALL)) {
 		t->dirty = 0;

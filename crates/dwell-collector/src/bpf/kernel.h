@@ -134,6 +134,7 @@ struct task_struct {
 	unsigned int in_iowait : 1;
 	int pid;
 	int tgid;
+	u64 start_time;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;

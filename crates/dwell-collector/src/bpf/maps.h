@@ -55,9 +55,10 @@ _Static_assert(sizeof(struct ended) == 64, "a cache line");
 
 /* A followed thread. Written by the switch it takes part in, so by one processor at a time; `wake` and
  * `waker` fields by a waker that takes the long way, under pi_lock; others only read. `version` is odd while the sums change.
- * What every switch touches comes first: two cache lines (the kernel puts 8 bytes of its own
- * into the first), and one for the site. */
+ * What every switch touches comes first: two cache lines, and one for the site. */
 struct thread {
+	u64 task; /* whose this is: the address of its task_struct; 0: nobody's; or this: */
+#define THREAD_FORGOTTEN 1 /* it is being cleared */
 	u64 since, next_cut;
 	u64 delay_seen, exec_seen; /* the kernel's time on run queues and on processors when last read */
 	union {
@@ -70,7 +71,6 @@ struct thread {
 			u8 state;
 			u8 exec_unknown; /* exec_seen is set when it leaves the processor */
 			u8 marks; /* of the stay: WAIT_FIRST, WAIT_CUT_AT_START, MARK_* */
-			u8 ended; /* its last report is out */
 		};
 		u64 unusual; /* 0 while it runs and nothing is left to be done but its sums */
 	};
@@ -82,7 +82,7 @@ struct thread {
 	u8 current; /* index of the site it waits at */
 	u8 slept; /* of the one it last slept at */
 	u8 dirty;
-	u8 waker_named; /* waker_comm is its name */
+	u8 passed; /* others found this taken: see threads.h. Stays when the thread ends. */
 
 	u64 running, runnable, blocked;
 	u64 wake;
@@ -100,17 +100,24 @@ struct thread {
 	struct site sites[SITE_SLOTS];
 	u64 stolen; /* on a processor, which the host or interrupts had: of the sums, but seldom written */
 	u32 owes; /* the first of the waits whose user stack it will take on its way back to user space; 0: none */
-	u32 waker_kind;
+	u8 waker_kind;
+	u8 waker_named; /* waker_comm is its name */
+	u8 pad[2];
+	u64 born; /* when its task was made, by the kernel's account: no other task has both that and the address */
+	u64 pad_to_line[5];
 };
+_Static_assert(sizeof(struct thread) % 64 == 0, "all begin a cache line");
 _Static_assert(STATE_RUNNING == 0, "nothing unusual");
-_Static_assert(__builtin_offsetof(struct thread, running) % 64 == 56, "begins a cache line");
-_Static_assert(__builtin_offsetof(struct thread, last) % 64 == 56, "begins a cache line");
-_Static_assert(__builtin_offsetof(struct thread, sites) % 64 == 56, "begins a cache line");
+_Static_assert(__builtin_offsetof(struct thread, running) % 64 == 0, "begins a cache line");
+_Static_assert(__builtin_offsetof(struct thread, last) % 64 == 0, "begins a cache line");
+_Static_assert(__builtin_offsetof(struct thread, sites) % 64 == 0, "begins a cache line");
 
+/* At the place that threads.h says; so many as user space says before load. Can be mapped, since then they begin a page. */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
 	__type(value, struct thread);
 } threads SEC(".maps");
 

@@ -33,7 +33,7 @@ int BPF_PROG(on_fault_user, u64 address, struct pt_regs *regs, u64 code)
 	struct memory_now *now = memory_now();
 	u64 ip = regs->ip, sp = regs->sp;
 
-	if (!now || !has_storage(task))
+	if (!now || !find_thread(task))
 		return 0;
 	if (now->ip == ip && now->sp == sp && now->quick > 1 && now->task == (u64)task) {
 		now->quick--;

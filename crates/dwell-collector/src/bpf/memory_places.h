@@ -435,9 +435,10 @@ static __always_inline void begin_anew(struct memory_now *now, struct task_struc
 	now->in_call = m->in_call;
 }
 
+/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
 static __always_inline struct memory_thread *known_memory_of(struct task_struct *task)
 {
-	return has_storage(task) ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
+	return task->bpf_storage ? bpf_task_storage_get(&memory_threads, task, 0, 0) : NULL;
 }
 
 /* The numbers become the thread's if they are not: its switch was not seen. Pages that were freed are those of a thread that no
@@ -455,11 +456,8 @@ static __always_inline void make_own(struct memory_now *now, struct task_struct 
 /* The same of the current thread; it is made if it is followed and has none yet. */
 static __always_inline struct memory_thread *memory_of(struct task_struct *task, struct memory_now *now)
 {
-	struct memory_thread *m;
+	struct memory_thread *m = known_memory_of(task);
 
-	if (!has_storage(task))
-		return NULL;
-	m = bpf_task_storage_get(&memory_threads, task, 0, 0);
 	if (m) {
 		make_own(now, task, m);
 		return m;

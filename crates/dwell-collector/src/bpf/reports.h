@@ -53,10 +53,12 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	struct scratch *s;
 	struct ThreadRecord *r;
 	struct site *site;
-	u64 exec_seen, runnable;
+	u64 exec_seen, runnable, owner = *(volatile u64 *)&t->task; /* a number to the verifier */
 
+	if (!is_thread_of(t, (u64)task))
+		return;
 	send_noted(t, task->pid, task->tgid, ended ? SCRATCH_SWITCH : SCRATCH_TASK);
-	emit_sites(t, task->pid, now);
+	emit_sites(t, owner, task->pid, now);
 	s = take_scratch(ended ? SCRATCH_SWITCH : SCRATCH_TASK);
 	if (!s)
 		return;
@@ -99,6 +101,7 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 		if (!(task->flags & PF_KTHREAD))
 			raw_regs(r->regs, (struct pt_regs *)bpf_task_pt_regs(task));
 	}
-	send(RECORD_THREAD, r, sizeof(*r));
+	if (is_thread_of(t, owner)) /* it may have ended meanwhile, which has told all */
+		send(RECORD_THREAD, r, sizeof(*r));
 	give_scratch(s);
 }

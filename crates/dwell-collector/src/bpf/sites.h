@@ -52,8 +52,8 @@ static __always_inline void advance_cut(struct thread *t, struct task_struct *ta
 		pass_cut(t, task, now);
 }
 
-/* Sends the sums of one slot. A function of its own to the verifier, like those below: looked at once. */
-__noinline int emit_site(struct thread *t, u32 slot, u32 tid, u64 now)
+/* Sends the sums of one slot, if they are the task's. A function of its own to the verifier, like those below: looked at once. */
+__noinline int emit_site(struct thread *t, u32 slot, u64 task, u32 tid, u64 now)
 {
 	struct SiteRecord r = {};
 	struct site *s;
@@ -78,18 +78,19 @@ __noinline int emit_site(struct thread *t, u32 slot, u32 tid, u64 now)
 	r.fd_kind = s->fd_kind;
 	r.flags = s->flags;
 	r.slot = slot;
-	send(RECORD_SITE, &r, sizeof(r));
+	if (is_thread_of(t, task))
+		send(RECORD_SITE, &r, sizeof(r));
 	return 0;
 }
 
 /* Sends what has changed. */
-__noinline int emit_sites(struct thread *t, u32 tid, u64 now)
+__noinline int emit_sites(struct thread *t, u64 task, u32 tid, u64 now)
 {
 	if (!t)
 		return 0;
 	for (u32 i = 0; i < SITE_SLOTS; i++)
 		if (t->sites[i].dirty)
-			emit_site(t, i, tid, now);
+			emit_site(t, i, task, tid, now);
 	return 0;
 }
 
@@ -248,7 +249,7 @@ __noinline int install_site(struct thread *t, const struct place *p, u64 now)
 		return 0;
 	}
 	if (s->count)
-		emit_site(t, slot, p->tid, now);
+		emit_site(t, slot, t->task, p->tid, now);
 	s->ip = p->ip;
 	s->sp = p->sp;
 	s->nr = p->nr;

@@ -9,24 +9,6 @@
 
 #include "kernel_unwind.h"
 
-/* Most threads of a system have none of ours, nor any: a load tells, and a call is saved. */
-static __always_inline bool has_storage(struct task_struct *task)
-{
-	return task->bpf_storage;
-}
-
-/* What is kept of a thread; NULL: it is not recorded, or not yet. Who comes while a thread is adopted makes the
- * adoption begin anew, since the state that it has read may be the one before a switch. */
-static __always_inline struct thread *thread_of(struct task_struct *task)
-{
-	struct thread *t = has_storage(task) ? bpf_task_storage_get(&threads, task, 0, 0) : NULL;
-
-	if (!t || likely(t->wait + 2 > 2)) /* neither 0 nor one of the two marks */
-		return t;
-	__sync_val_compare_and_swap(&t->wait, ADOPTION_BEGUN, ADOPTION_MET);
-	return NULL;
-}
-
 /* True when the program runs on the current task's own kernel stack: not in an interrupt that came while
  * in the kernel (those run on the interrupt stack). One that came in user mode stays on the task's stack. */
 static __always_inline bool on_task_stack(void *ctx, struct task_struct *current)

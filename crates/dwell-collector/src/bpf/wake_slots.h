@@ -13,7 +13,8 @@ struct wake_slot {
 	u64 waker; /* who ended the last sleep that ended so: its task_struct, to be read with care */
 	u32 waker_tid;
 	u8 waker_kind; /* WAKER_*, as noted in passing */
-	u8 pad[3];
+	u8 wanted; /* another thread was in want of it, and has none */
+	u8 pad[2];
 };
 _Static_assert(sizeof(struct wake_slot) == 32, "never in two cache lines");
 
@@ -44,26 +45,37 @@ static __always_inline struct wake_slot *wake_slot_of(const struct task_struct *
 }
 
 /* Gives the thread a slot, unless another thread has the one at its address. */
-static __always_inline void claim_slot(const struct task_struct *task, u64 quiet_until)
+static __always_inline void claim_slot(const struct task_struct *task)
 {
 	struct wake_slot *slot = wake_slot_at(task);
+
 	u64 before;
 
 	if (!slot)
 		return;
 	before = __sync_val_compare_and_swap(&slot->task, 0, (u64)task);
 	if (before && before != (u64)task)
-		return;
-	slot->waker_kind = WAKER_NONE;
-	slot->quiet_until = quiet_until;
+		slot->wanted = true;
+}
+
+/* Whether nobody is followed whose slot that would be. */
+static __always_inline bool is_nobodys(const struct wake_slot *slot)
+{
+	return !slot->task && !slot->wanted;
 }
 
 static __always_inline void give_slot(const struct task_struct *task)
 {
 	struct wake_slot *slot = wake_slot_of(task);
 
-	if (slot)
-		slot->task = 0;
+	if (!slot)
+		return;
+	slot->quiet_until = 0;
+	slot->waker = 0;
+	slot->waker_tid = 0;
+	slot->waker_kind = WAKER_NONE;
+	barrier();
+	slot->task = 0;
 }
 
 /* Until when wakers of the thread need not look at it; 0: they shall. */

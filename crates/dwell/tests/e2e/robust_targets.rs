@@ -145,6 +145,12 @@ fn all_tids() -> Vec<u32> {
         .flatten()
         .filter_map(number);
     let seen = processes.filter(|pid| fs::read(format!("/proc/{pid}/maps")).is_ok());
+    // One that has ended has no time, be it that nobody has waited for it yet.
+    let is_alive = |pid: &u32| {
+        fs::read_to_string(format!("/proc/{pid}/stat"))
+            .is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+    };
+    let seen = seen.filter(is_alive);
     let threads = seen.map(|pid| fs::read_dir(format!("/proc/{pid}/task")));
     threads
         .flatten()
