@@ -57,6 +57,7 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 	}
 	if (__sync_val_compare_and_swap(&t->wait, 0, ADOPTION_BEGUN) != 0)
 		return NULL;
+	t->born = task->start_time;
 	if (queues_are_known()) /* or a waking has to be noted with its time */
 		claim_slot(task);
 	for (int i = 0; i < ADOPTION_TRIES; i++) {
@@ -64,7 +65,6 @@ static __always_inline struct thread *adopt(struct task_struct *task)
 		before = bpf_ktime_get_boot_ns();
 		now = in_window(before);
 		t->start = t->since = now;
-		t->born = task->start_time;
 		t->state = state_of(task);
 		t->next_cut = now + stationary_gap();
 		t->delay_seen = run_delay(task);

@@ -6,6 +6,7 @@
  * that the task's address leads to, and that is written about once per cut, or when another wakes the thread than did
  * before. A thread whose slot another thread has does without: its wakers take the long way. */
 #pragma once
+#include "casts.h"
 
 struct wake_slot {
 	u64 task; /* whose it is: the address of its task_struct; 0: nobody's */
@@ -28,11 +29,8 @@ struct {
 
 static __always_inline struct wake_slot *wake_slot_at(const struct task_struct *task)
 {
-	u32 key;
+	u32 key = number_of(task) * HASH >> (64 - WAKE_SLOT_BITS);
 
-	/* To the verifier a copy of half a pointer is a number. */
-	asm volatile("%0 = %1" : "=w"(key) : "w"((u32)(u64)task));
-	key = key * HASH >> (64 - WAKE_SLOT_BITS);
 	return bpf_map_lookup_elem(&wake_slots, &key);
 }
 
@@ -48,7 +46,6 @@ static __always_inline struct wake_slot *wake_slot_of(const struct task_struct *
 static __always_inline void claim_slot(const struct task_struct *task)
 {
 	struct wake_slot *slot = wake_slot_at(task);
-
 	u64 before;
 
 	if (!slot)
